@@ -1,0 +1,34 @@
+# Everything a newcomer or a CI machine runs. Needs Python 3.11+ and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint types bench clean
+
+$(VENV)/core: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/full: $(VENV)/core requirements-test.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e . -r requirements-test.txt
+	touch $@
+
+demo: $(VENV)/core
+	@$(BIN)/python examples/demo.py
+
+lint: $(VENV)/full
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/full
+	$(BIN)/mypy
+
+test: lint types
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+bench: $(VENV)/full
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .venv-bench .demo

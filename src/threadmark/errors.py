@@ -1,0 +1,384 @@
+"""Every error that threadmark raises, in one family.
+
+All derive from `ThreadmarkError`. An error carries its facts as attributes and its message names the
+remedy. The names that users of the graph API know are kept, and keep the built-in classes that they
+were caught as (`ValueError`, `RecursionError`). This module knows nothing of the rest of the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "CheckpointNotFoundError",
+    "EmptyChannelError",
+    "EmptyInputError",
+    "EncryptionError",
+    "GraphBubbleUp",
+    "GraphChangedError",
+    "GraphError",
+    "GraphInterrupt",
+    "GraphMismatchError",
+    "GraphRecursionError",
+    "InvalidArgumentError",
+    "InvalidUpdateError",
+    "MissingDependencyError",
+    "MultipleInterruptsError",
+    "NodeCancelledError",
+    "NodeInterrupt",
+    "NodeTimeoutError",
+    "ParentCommand",
+    "SerializationError",
+    "StorageBusyError",
+    "StorageCorruptError",
+    "StorageError",
+    "StorageFormatError",
+    "StorageFullError",
+    "StorageReadOnlyError",
+    "StoreConflictError",
+    "TaskNotFound",
+    "ThreadConflictError",
+    "ThreadDeletedError",
+    "ThreadmarkError",
+    "UnknownInterruptError",
+    "UnknownTypeError",
+    "ValueTooLargeError",
+]
+
+
+class ThreadmarkError(Exception):
+    """The base of every error that threadmark raises."""
+
+
+class InvalidArgumentError(ThreadmarkError, ValueError):
+    """An argument is refused before anything was read or written."""
+
+
+class MissingDependencyError(ThreadmarkError, ImportError):
+    """A feature needs a package that is not installed; the message says which extra to install."""
+
+
+# Building and running a graph
+
+
+class GraphError(ThreadmarkError, ValueError):
+    """A graph is built wrongly: the message names the node, edge or key."""
+
+
+class InvalidUpdateError(ThreadmarkError):
+    """A node returned something that cannot be applied to the state."""
+
+
+class GraphRecursionError(ThreadmarkError, RecursionError):
+    """A run took more supersteps than `recursion_limit` allows."""
+
+
+class EmptyInputError(ThreadmarkError):
+    """A run was started with an input that writes to no channel."""
+
+
+class EmptyChannelError(ThreadmarkError):
+    """A channel was read that holds no value yet."""
+
+
+class TaskNotFound(ThreadmarkError):
+    """A task that a saved checkpoint speaks of does not exist in this graph."""
+
+
+class NodeTimeoutError(ThreadmarkError, TimeoutError):
+    """A node took longer than its timeout.
+
+    Attributes:
+        node: The node's name.
+        timeout: The limit that was passed, in seconds.
+    """
+
+    def __init__(self, node: str, timeout: float) -> None:
+        super().__init__(
+            f"Node {node!r} did not finish within {timeout:g} s. Raise its timeout, or make it faster."
+        )
+        self.node = node
+        self.timeout = timeout
+
+
+class NodeCancelledError(ThreadmarkError):
+    """A task was cancelled because the run was, or because another task of its step failed."""
+
+
+class GraphBubbleUp(ThreadmarkError):
+    """The base of what passes through nodes on its way to the engine. Never swallow it."""
+
+
+class GraphInterrupt(GraphBubbleUp):
+    """Raised inside a node by `interrupt()`; the engine turns it into a pause.
+
+    Attributes:
+        interrupts: The questions that the node asked.
+    """
+
+    def __init__(self, interrupts: Sequence[Any] = ()) -> None:
+        super().__init__(interrupts)
+        self.interrupts = tuple(interrupts)
+
+
+class NodeInterrupt(GraphInterrupt):
+    """Raised by a node itself to pause the run with a value.
+
+    Args:
+        value: What to show to the person who decides.
+        id: The interrupt's id, when the node keeps its own.
+    """
+
+    def __init__(self, value: Any, id: str | None = None) -> None:
+        from threadmark.types import Interrupt
+
+        super().__init__([Interrupt(value=value) if id is None else Interrupt(value=value, id=id)])
+
+
+class ParentCommand(GraphBubbleUp):
+    """Carries a `Command(graph=Command.PARENT)` out of a sub-graph to the graph that holds it.
+
+    Attributes:
+        command: The command for the parent.
+    """
+
+    def __init__(self, command: Any) -> None:
+        super().__init__(command)
+        self.command = command
+
+
+class UnknownInterruptError(ThreadmarkError, ValueError):
+    """An answer names an interrupt that is not pending.
+
+    Attributes:
+        unknown: The ids that are not pending.
+        pending: The ids that are.
+    """
+
+    def __init__(self, unknown: Sequence[str], pending: Sequence[str]) -> None:
+        super().__init__(
+            f"No pending interrupt has the id {', '.join(map(repr, unknown))}. Pending: "
+            f"{', '.join(map(repr, pending)) or 'none'}. Read the ids from get_state(config).interrupts."
+        )
+        self.unknown = tuple(unknown)
+        self.pending = tuple(pending)
+
+
+class MultipleInterruptsError(ThreadmarkError, RuntimeError):
+    """One answer was given while several interrupts are pending.
+
+    Attributes:
+        pending: The ids of the pending interrupts.
+    """
+
+    def __init__(self, pending: Sequence[str]) -> None:
+        super().__init__(
+            f"{len(pending)} interrupts are pending, so one answer is ambiguous. Answer by id: "
+            f"Command(resume={{{', '.join(f'{i!r}: ...' for i in pending)}}})."
+        )
+        self.pending = tuple(pending)
+
+
+class GraphChangedError(ThreadmarkError):
+    """A saved thread waits for a node that the graph no longer has.
+
+    Attributes:
+        nodes: The names that are missing.
+    """
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        names = ", ".join(map(repr, nodes))
+        super().__init__(
+            f"The thread waits for {names}, which this graph does not have. Bring the node back, or map "
+            f"it with compile(renames={{{nodes[0]!r}: 'new_name'}})."
+        )
+        self.nodes = tuple(nodes)
+
+
+class GraphMismatchError(ThreadmarkError):
+    """A thread belongs to a graph of another name.
+
+    Attributes:
+        thread_id: The thread.
+        expected: The name of the graph that was run.
+        found: The name of the graph that the thread belongs to.
+    """
+
+    def __init__(self, thread_id: str, expected: str, found: str) -> None:
+        super().__init__(
+            f"Thread {thread_id!r} belongs to the graph {found!r}, not {expected!r}. Use another thread_id."
+        )
+        self.thread_id = thread_id
+        self.expected = expected
+        self.found = found
+
+
+# Threads and checkpoints
+
+
+class ThreadConflictError(ThreadmarkError):
+    """Another run moved the thread on; what it saved stands, and this commit was refused.
+
+    Attributes:
+        thread_id: The thread.
+        checkpoint_ns: The namespace inside it.
+        expected: The checkpoint that this run took for the head, or `None` for an empty thread.
+        found: The checkpoint that is the head.
+    """
+
+    def __init__(
+        self, thread_id: str, checkpoint_ns: str, expected: str | None, found: str | None
+    ) -> None:
+        super().__init__(
+            f"Another run moved thread {thread_id!r} (namespace {checkpoint_ns!r}) from {expected} to "
+            f"{found}. Run again from the new state, or compile with on_conflict='wait'."
+        )
+        self.thread_id = thread_id
+        self.checkpoint_ns = checkpoint_ns
+        self.expected = expected
+        self.found = found
+
+
+class ThreadDeletedError(ThreadmarkError):
+    """The thread was deleted while a run was under way; the late commit was refused.
+
+    Attributes:
+        thread_id: The thread.
+    """
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"Thread {thread_id!r} was deleted (or never held the checkpoint that this write follows). "
+            f"Nothing was written; start a new run to begin afresh."
+        )
+        self.thread_id = thread_id
+
+
+class CheckpointNotFoundError(ThreadmarkError, LookupError):
+    """A checkpoint that was asked for by id is not stored.
+
+    Attributes:
+        thread_id: The thread.
+        checkpoint_id: The id that is not there.
+    """
+
+    def __init__(self, thread_id: str, checkpoint_id: str) -> None:
+        super().__init__(
+            f"Thread {thread_id!r} has no checkpoint {checkpoint_id!r}; it may have been pruned. List "
+            f"what is there with get_state_history."
+        )
+        self.thread_id = thread_id
+        self.checkpoint_id = checkpoint_id
+
+
+class ValueTooLargeError(ThreadmarkError):
+    """A value is larger than the saver's limit; nothing was written.
+
+    Attributes:
+        channel: The channel that holds it.
+        size: Its encoded size in bytes.
+        limit: The limit in bytes.
+    """
+
+    def __init__(self, channel: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"Channel {channel!r} holds {size} bytes, over the limit of {limit}. Keep large data outside "
+            f"the state and store a reference, or raise the saver's max_value_bytes."
+        )
+        self.channel = channel
+        self.size = size
+        self.limit = limit
+
+
+class StorageError(ThreadmarkError):
+    """The database refused an operation; the message repeats what it said. Base of the kinds below."""
+
+
+class StorageBusyError(StorageError):
+    """The database stayed locked by others for longer than the busy timeout."""
+
+
+class StorageFullError(StorageError):
+    """The disk or the database is full; the transaction was rolled back."""
+
+
+class StorageReadOnlyError(StorageError):
+    """The file or its folder cannot be written."""
+
+
+class StorageCorruptError(StorageError):
+    """The file is damaged, or a stored row contradicts another."""
+
+
+class StorageFormatError(StorageError):
+    """The file is not one of ours, or was written by a newer version."""
+
+
+class StoreConflictError(ThreadmarkError):
+    """A conditional `put` found another version than it expected.
+
+    Attributes:
+        namespace: The item's namespace.
+        key: The item's key.
+        expected: The version that was expected, `None` for "absent".
+        found: The version that is there, `None` when there is none.
+    """
+
+    def __init__(
+        self, namespace: tuple[str, ...], key: str, expected: int | None, found: int | None
+    ) -> None:
+        super().__init__(
+            f"Item {key!r} in {namespace!r} is at version {found}, not {expected}. Read it again and retry."
+        )
+        self.namespace = namespace
+        self.key = key
+        self.expected = expected
+        self.found = found
+
+
+# Serialization
+
+
+class SerializationError(ThreadmarkError, TypeError):
+    """A value cannot be stored, or stored bytes cannot be read.
+
+    Attributes:
+        path: Where inside the value, as `messages[3].args['fn']`.
+        channel: The channel, when known.
+        node: The node that wrote it, when known.
+    """
+
+    def __init__(
+        self, message: str, *, path: str = "", channel: str | None = None, node: str | None = None
+    ) -> None:
+        where = f"channel {channel!r}" if channel is not None else ""
+        if node is not None:
+            where += f"{', ' if where else ''}written by node {node!r}"
+        if path:
+            where += f"{', ' if where else ''}at {(channel or 'value') + path}"
+        super().__init__(f"{message} ({where})" if where else message)
+        self.message = message
+        self.path = path
+        self.channel = channel
+        self.node = node
+
+
+class UnknownTypeError(SerializationError):
+    """Stored data names a type that this reader was not told about. The data stays.
+
+    Attributes:
+        type_name: The type, as `package.module:QualifiedName`.
+    """
+
+    def __init__(self, type_name: str, **where: Any) -> None:
+        super().__init__(
+            f"Stored data holds the type {type_name}, which is not known here. Name it in the graph's "
+            f"schema, or register it with serde.allow({type_name!r})",
+            **where,
+        )
+        self.type_name = type_name
+
+
+class EncryptionError(SerializationError):
+    """Encrypted data could not be opened, or plaintext was found where encryption is on."""
