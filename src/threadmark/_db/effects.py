@@ -45,6 +45,9 @@ class Transaction:
     body: Generator[Effect, Any, Any]
     durable: bool = False
     """Survive a power cut, where the database lets the caller choose."""
+    read_only: bool = False
+    """See one state of the database throughout, and wait for no writer. Effects outside any
+    transaction are reads too, each of which sees the state of its own moment."""
 
 
 Effect: TypeAlias = Execute | ExecuteMany | Transaction

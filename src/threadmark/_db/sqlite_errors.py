@@ -1,0 +1,70 @@
+"""Says in our words what SQLite said in its own: one table from result codes to errors."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from threadmark.errors import (
+    StorageBusyError,
+    StorageCorruptError,
+    StorageError,
+    StorageFormatError,
+    StorageFullError,
+    StorageReadOnlyError,
+)
+
+__all__ = ["translated"]
+
+_PRIMARY = 0xFF
+"""An extended result code keeps the primary one in its lowest byte."""
+
+_KINDS: dict[int, tuple[type[StorageError], str]] = {
+    sqlite3.SQLITE_BUSY: (
+        StorageBusyError,
+        "other connections kept the database locked; retry, or raise busy_timeout",
+    ),
+    sqlite3.SQLITE_LOCKED: (
+        StorageBusyError,
+        "another statement on this connection holds a lock; retry",
+    ),
+    sqlite3.SQLITE_PROTOCOL: (
+        StorageBusyError,
+        "too many processes opened the database at once; retry",
+    ),
+    sqlite3.SQLITE_FULL: (
+        StorageFullError,
+        "the disk or the database is full; nothing was written, free space and retry",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        StorageReadOnlyError,
+        "the database cannot be written; check the permissions of the file and of its folder",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        StorageReadOnlyError,
+        "the database cannot be opened; check that its folder exists and can be written",
+    ),
+    sqlite3.SQLITE_PERM: (
+        StorageReadOnlyError,
+        "access to the database was refused; check its permissions",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        StorageCorruptError,
+        "the file is damaged; restore a backup, or run 'sqlite3 FILE .recover'",
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        StorageFormatError,
+        "the file is not a SQLite database; use another path",
+    ),
+}
+
+
+def translated(error: sqlite3.Error, database: str) -> StorageError:
+    """Return our error for one of SQLite's.
+
+    Args:
+        error: What the `sqlite3` module raised.
+        database: The path, to name it in the message.
+    """
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    kind, remedy = _KINDS.get(code & _PRIMARY, (StorageError, ""))
+    return kind(f"{database}: {error}" + (f" ({remedy})." if remedy else "."))
