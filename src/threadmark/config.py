@@ -64,6 +64,10 @@ class Scope(Protocol):
         """Return the answer to the task's next question, or pause the run."""
         ...
 
+    def push_message(self, message: Any, state_key: str | None) -> None:
+        """Show a message in `stream_mode="messages"`, and add it to that key of the state."""
+        ...
+
 
 _scope: ContextVar[Scope | None] = ContextVar("threadmark_scope", default=None)
 
