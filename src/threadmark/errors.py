@@ -12,6 +12,7 @@ from typing import Any
 
 __all__ = [
     "CheckpointNotFoundError",
+    "EmbeddingError",
     "EmptyChannelError",
     "EmptyInputError",
     "EncryptionError",
@@ -22,12 +23,14 @@ __all__ = [
     "GraphMismatchError",
     "GraphRecursionError",
     "InvalidArgumentError",
+    "InvalidNamespaceError",
     "InvalidUpdateError",
     "MissingDependencyError",
     "MultipleInterruptsError",
     "NodeCancelledError",
     "NodeInterrupt",
     "NodeTimeoutError",
+    "NotOfferedError",
     "ParentCommand",
     "SerializationError",
     "StorageBusyError",
@@ -55,8 +58,26 @@ class InvalidArgumentError(ThreadmarkError, ValueError):
     """An argument is refused before anything was read or written."""
 
 
+class InvalidNamespaceError(InvalidArgumentError):
+    """A store's namespace is not a tuple of texts, or too long."""
+
+
 class MissingDependencyError(ThreadmarkError, ImportError):
     """A feature needs a package that is not installed; the message says which extra to install."""
+
+
+class NotOfferedError(ThreadmarkError, NotImplementedError):
+    """A saver or store does not have what was asked of it.
+
+    Attributes:
+        who: The class that was asked.
+        what: The method that it does not have.
+    """
+
+    def __init__(self, who: str, what: str) -> None:
+        super().__init__(f"{who} does not offer {what}(). Define it there, or use one of threadmark's own.")
+        self.who = who
+        self.what = what
 
 
 # Building and running a graph
@@ -227,9 +248,7 @@ class ThreadConflictError(ThreadmarkError):
         found: The checkpoint that is the head.
     """
 
-    def __init__(
-        self, thread_id: str, checkpoint_ns: str, expected: str | None, found: str | None
-    ) -> None:
+    def __init__(self, thread_id: str, checkpoint_ns: str, expected: str | None, found: str | None) -> None:
         super().__init__(
             f"Another run moved thread {thread_id!r} (namespace {checkpoint_ns!r}) from {expected} to "
             f"{found}. Run again from the new state, or compile with on_conflict='wait'."
@@ -337,6 +356,10 @@ class StoreConflictError(ThreadmarkError):
         self.found = found
 
 
+class EmbeddingError(ThreadmarkError, ValueError):
+    """An embedding model returned something else than one vector of the right size for each text."""
+
+
 # Serialization
 
 
@@ -352,14 +375,19 @@ class SerializationError(ThreadmarkError, TypeError):
     def __init__(
         self, message: str, *, path: str = "", channel: str | None = None, node: str | None = None
     ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.locate(channel, node)
+
+    def locate(self, channel: str | None, node: str | None = None) -> None:
+        """Add to the message where the value belongs."""
         where = f"channel {channel!r}" if channel is not None else ""
         if node is not None:
             where += f"{', ' if where else ''}written by node {node!r}"
-        if path:
-            where += f"{', ' if where else ''}at {(channel or 'value') + path}"
-        super().__init__(f"{message} ({where})" if where else message)
-        self.message = message
-        self.path = path
+        if self.path:
+            where += f"{', ' if where else ''}at {(channel or 'value') + self.path}"
+        self.args = (f"{self.message} ({where})" if where else self.message,)
         self.channel = channel
         self.node = node
 

@@ -1,247 +1,148 @@
-"""The saver contract: what a checkpoint is, and what the engine asks of whatever keeps it.
+"""The saver contract: what users, third parties and the engine ask of whatever keeps checkpoints.
 
 A saver has two faces. The *classic* one (`put`, `put_writes`, `get_tuple`, `list` and their async
-twins) is the one that users know and that third parties implement; it is all that a saver needs. The
-*engine's* face (`load`, `prepare`, `commit`, `acommit`) lets a saver make a superstep atomic, compare
-and set the thread's head, and store only what changed. Its default here is written over the classic
-face, so a saver with only the classic four works. This module knows no backend and no graph.
+twins) is the one that users know and that third parties implement; it is all that a saver needs.
+The *engine's* face (`load`, `prepare`, `commit` and twins) lets a saver make a superstep atomic,
+compare and set the thread's head, and store only what changed. Its default here is written over the
+classic face, so a saver with only the classic four works. This module knows no backend and no
+graph.
 """
 
 from __future__ import annotations
 
+import copy
 import random
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Generic, Literal, Self
 
-from typing_extensions import TypedDict
+from typing_extensions import TypeVar
 
+from threadmark.checkpoint.bridge import Bridged
+from threadmark.checkpoint.records import (
+    LATEST_VERSION,
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    Commit,
+    Durability,
+    Head,
+    Kept,
+    Loaded,
+    PendingWrite,
+    Prepared,
+    TaskCommit,
+    TaskWrites,
+    ThreadStatus,
+    checkpoint_config,
+    copy_checkpoint,
+    empty_checkpoint,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+)
 from threadmark.checkpoint.serde.base import SerializerProtocol
 from threadmark.config import RunnableConfig
+from threadmark.errors import SerializationError
 
 __all__ = [
+    "LATEST_VERSION",
+    "WRITES_IDX_MAP",
     "BaseCheckpointSaver",
     "ChannelVersions",
     "Checkpoint",
     "CheckpointMetadata",
     "CheckpointTuple",
     "Commit",
+    "Durability",
     "Head",
     "Kept",
     "Loaded",
     "PendingWrite",
+    "Prepared",
+    "TaskCommit",
     "TaskWrites",
-    "WRITES_IDX_MAP",
+    "ThreadStatus",
+    "checkpoint_config",
+    "copy_checkpoint",
     "empty_checkpoint",
     "get_checkpoint_id",
+    "get_checkpoint_metadata",
 ]
 
-ChannelVersions: TypeAlias = dict[str, str | int | float]
-PendingWrite: TypeAlias = tuple[str, str, Any]
-"""Task id, channel, value."""
-
-WRITES_IDX_MAP = {"__error__": -1, "__scheduled__": -2, "__interrupt__": -3, "__resume__": -4}
-"""The fixed index of each special write; a later one of the same task replaces the earlier."""
-
-LATEST_VERSION = 4
+V = TypeVar("V", int, float, str, default=str)
 
 
-class Checkpoint(TypedDict):
-    """A superstep's state. Stored without `channel_values`, which are kept by channel and version."""
-
-    v: int
-    ts: str
-    id: str
-    channel_values: dict[str, Any]
-    channel_versions: ChannelVersions
-    versions_seen: dict[str, ChannelVersions]
-    updated_channels: list[str] | None
-
-
-class CheckpointMetadata(TypedDict, total=False):
-    """What is known about a checkpoint beside its state. Users may add keys of their own."""
-
-    source: Literal["input", "loop", "update", "fork"]
-    step: int
-    parents: dict[str, str]
-    run_id: str
-
-
-class CheckpointTuple(NamedTuple):
-    """A checkpoint with its address, metadata, parent and pending writes."""
-
-    config: RunnableConfig
-    checkpoint: Checkpoint
-    metadata: CheckpointMetadata
-    parent_config: RunnableConfig | None = None
-    pending_writes: list[PendingWrite] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Where a branch of one namespace of a thread stood when a run read or last moved it.
-
-    Attributes:
-        incarnation: The thread's birth mark. A deleted thread that is created again has another one.
-            `None` for a thread that did not exist.
-        checkpoint_id: The tip of the branch, `None` when the namespace held nothing.
-        branch: The branch's name.
-    """
-
-    incarnation: str | None
-    checkpoint_id: str | None
-    branch: str = "main"
-
-
-@dataclass(slots=True)
-class Loaded:
-    """What `load` found.
-
-    Attributes:
-        saved: The checkpoint that the config names (the branch's tip, or the one of its
-            `checkpoint_id`), or `None`.
-        head: For the compare-and-set of later commits; `None` when the saver cannot compare.
-        memo: The saver's own notes on what is stored, handed back with each commit of this run.
-    """
-
-    saved: CheckpointTuple | None
-    head: Head | None = None
-    memo: Any = None
-
-
-class TaskWrites(NamedTuple):
-    """The writes of one finished task, in order."""
-
-    task_id: str
-    task_path: str
-    writes: Sequence[tuple[str, Any]]
-
-
-Kept: TypeAlias = Sequence[tuple[int, int] | int]
-"""How a list was made from its previous version, in order: `(from, to)` is a run of the old items that
-did not change, a plain `n` is n items that are new. `[(0, 5), 1]`: one item was appended to five."""
-
-
-@dataclass(slots=True)
-class Commit:
-    """One superstep on its way to storage: everything in it becomes visible together, or nothing.
-
-    Attributes:
-        thread_id: The thread.
-        checkpoint_ns: The namespace inside it.
-        parent_id: The checkpoint that this one follows; `None` for the first of a namespace.
-        checkpoint: The checkpoint. `channel_values` holds every value; those of `new_versions` are new.
-        metadata: Its metadata.
-        new_versions: The channels that changed, with their new versions.
-        writes: The writes that led from the parent to this checkpoint and are not saved yet. They are
-            saved under the parent.
-        head: Compare-and-set: the branch's tip must still be this, and the thread this incarnation.
-            `None`: move the branch unconditionally.
-        kept: For list channels, what the engine knows about the change. A channel that is missing here
-            is compared with its stored version.
-        cleared: The channels of `new_versions` that hold nothing now (stored as `("empty", b"")`).
-        durability: `"sync"` must survive a power cut, the others the death of the process.
-        memo: From `Loaded.memo`. The saver updates it in place.
-        nodes: Task id to node name, to name the culprit in an error.
-    """
-
-    thread_id: str
-    checkpoint_ns: str
-    parent_id: str | None
-    checkpoint: Checkpoint
-    metadata: CheckpointMetadata
-    new_versions: ChannelVersions
-    writes: Sequence[TaskWrites] = ()
-    head: Head | None = None
-    kept: Mapping[str, Kept] = field(default_factory=dict)
-    cleared: Collection[str] = ()
-    durability: Literal["sync", "async", "exit"] = "async"
-    memo: Any = None
-    nodes: Mapping[str, str] = field(default_factory=dict)
-
-
-def get_checkpoint_id(config: RunnableConfig) -> str | None:
-    """Return the checkpoint id that a config names, if any."""
-    return config["configurable"].get("checkpoint_id")
-
-
-def empty_checkpoint() -> Checkpoint:
-    """Return the checkpoint of a thread that has none. It has no id."""
-    return {
-        "v": LATEST_VERSION,
-        "ts": "",
-        "id": "",
-        "channel_values": {},
-        "channel_versions": {},
-        "versions_seen": {},
-        "updated_channels": None,
-    }
-
-
-def checkpoint_config(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> RunnableConfig:
-    """Return the config that addresses one checkpoint."""
-    return {
-        "configurable": {
-            "thread_id": thread_id,
-            "checkpoint_ns": checkpoint_ns,
-            "checkpoint_id": checkpoint_id,
-        }
-    }
-
-
-class BaseCheckpointSaver:
+class BaseCheckpointSaver(Bridged, Generic[V]):
     """The base class of savers.
 
-    A saver of your own implements `put`, `put_writes`, `get_tuple` and `list`, or their async twins,
-    or both; what it lacks is bridged where that cannot block an event loop. The rest has defaults that
-    say what is missing.
+    A saver of your own implements `put`, `put_writes`, `get_tuple` and `list`, or their async
+    twins, or both; what it lacks of either kind is bridged: sync methods are called in a thread of
+    their own, async ones in an event loop of their own where none is running. Deletion and
+    retention have no
+    default: a saver that does not define them raises `NotOfferedError`.
 
     Args:
         serde: The serializer. The default is `JsonPlusSerializer()`.
+
+    Attributes:
+        commit_inline: Whether a sync `commit` is quick enough to call where it is needed, rather
+            than beside the next superstep. True for what is on this machine.
     """
 
     serde: SerializerProtocol
+    commit_inline: bool = False
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
 
         self.serde = serde if serde is not None else JsonPlusSerializer()
 
-    def get_next_version(self, current: Any, channel: None = None) -> Any:
-        """Return a version that sorts after `current`: a counter of 32 digits, a dot, a random number."""
+    def with_known_types(self, types: Iterable[type]) -> Self:
+        """Return a saver on the same storage whose serializer knows some more classes.
+
+        The saver itself does not change. A serializer that keeps no list of classes stays as it is.
+        """
+        derive = getattr(self.serde, "with_types", None)
+        if derive is None:
+            return self
+        twin = copy.copy(self)
+        twin.serde = derive(types)
+        return twin
+
+    def get_next_version(self, current: V | None, channel: None = None) -> V:
+        """Return a version after `current`: a counter of 32 digits, a dot, a random number."""
         if current is None:
             counter = 0
         elif isinstance(current, int):
             counter = current
         else:
             counter = int(str(current).split(".", 1)[0])
-        return f"{counter + 1:032}.{random.random()}"
+        return f"{counter + 1:032}.{random.random()}"  # type: ignore[return-value]
 
     # The classic face
 
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Save a checkpoint after the one that `config` names, and return its address."""
-        raise NotImplementedError
+    def get(self, config: RunnableConfig) -> Checkpoint | None:
+        """Return the checkpoint that `config` names, without what belongs to it, or `None`."""
+        found = self.get_tuple(config)
+        return found.checkpoint if found else None
 
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Save the writes of a task that ran from the checkpoint that `config` names."""
-        raise NotImplementedError
+    async def aget(self, config: RunnableConfig) -> Checkpoint | None:
+        """Async `get`."""
+        found = await self.aget_tuple(config)
+        return found.checkpoint if found else None
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that `config` names (without an id: the head), or `None`."""
-        raise NotImplementedError
+        found: CheckpointTuple | None = self._sync("get_tuple", config)
+        return found
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Async `get_tuple`."""
+        found: CheckpointTuple | None = await self._async("get_tuple", config)
+        return found
 
     def list(
         self,
@@ -251,32 +152,15 @@ class BaseCheckpointSaver:
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, newest first."""
-        raise NotImplementedError
+        """Yield checkpoints, newest first.
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Async `put`."""
-        raise NotImplementedError
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Async `put_writes`."""
-        raise NotImplementedError
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Async `get_tuple`."""
-        raise NotImplementedError
+        Args:
+            config: Which thread, and which namespace and checkpoint of it if named. `None`: all.
+            filter: Entries that the metadata must have.
+            before: Only checkpoints that were saved before the one that this config names.
+            limit: How many at most.
+        """
+        return self._iterate("list", config, filter=filter, before=before, limit=limit)
 
     def alist(
         self,
@@ -287,4 +171,208 @@ class BaseCheckpointSaver:
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Async `list`."""
-        raise NotImplementedError
+        return self._aiterate("list", config, filter=filter, before=before, limit=limit)
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Save a checkpoint after the one that `config` names, and return its address."""
+        address: RunnableConfig = self._sync("put", config, checkpoint, metadata, new_versions)
+        return address
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Async `put`."""
+        address: RunnableConfig = await self._async("put", config, checkpoint, metadata, new_versions)
+        return address
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Save the writes of a task that ran from the checkpoint that `config` names."""
+        self._sync("put_writes", config, writes, task_id, task_path)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Async `put_writes`."""
+        await self._async("put_writes", config, writes, task_id, task_path)
+
+    # Deletion and retention
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread. A late write of a run under way cannot bring it back."""
+        self._sync("delete_thread", thread_id)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Async `delete_thread`."""
+        await self._async("delete_thread", thread_id)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread with its whole history to an id that is free.
+
+        Raises:
+            InvalidArgumentError: There is no such thread, or the target exists.
+        """
+        self._sync("copy_thread", source_thread_id, target_thread_id)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Async `copy_thread`."""
+        await self._async("copy_thread", source_thread_id, target_thread_id)
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints that runs saved, by the `run_id` in their metadata."""
+        self._sync("delete_for_runs", run_ids)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Async `delete_for_runs`."""
+        await self._async("delete_for_runs", run_ids)
+
+    def prune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: Literal["keep_latest", "delete"] | None = None,
+        keep: Literal["latest"] | None = None,
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """Delete old checkpoints of threads. What is kept stays readable to the last value.
+
+        Exactly one rule is given. The tip of every branch is always kept.
+
+        Args:
+            thread_ids: The threads.
+            strategy: `"keep_latest"` means `keep="latest"`; `"delete"` deletes the threads.
+            keep: `"latest"` keeps the tip of every branch and what a paused run needs.
+            keep_last: Keep this many checkpoints of every branch.
+            older_than: Delete what is older.
+        """
+        self._sync(
+            "prune",
+            thread_ids,
+            strategy=strategy,
+            keep=keep,
+            keep_last=keep_last,
+            older_than=older_than,
+        )
+
+    async def aprune(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        strategy: Literal["keep_latest", "delete"] | None = None,
+        keep: Literal["latest"] | None = None,
+        keep_last: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> None:
+        """Async `prune`."""
+        await self._async(
+            "prune",
+            thread_ids,
+            strategy=strategy,
+            keep=keep,
+            keep_last=keep_last,
+            older_than=older_than,
+        )
+
+    # The engine's face
+
+    def load(self, config: RunnableConfig) -> Loaded:
+        """Return the checkpoint that `config` names with what later commits of the run need."""
+        return Loaded(self.get_tuple(config))
+
+    async def aload(self, config: RunnableConfig) -> Loaded:
+        """Async `load`."""
+        return Loaded(await self.aget_tuple(config))
+
+    def prepare(self, commit: Commit | TaskCommit) -> Prepared:
+        """Encode and check a commit, without I/O: nothing done to the values later can reach it.
+
+        Raises:
+            SerializationError: A value cannot be stored.
+        """
+        return commit if commit.durability == "sync" else self._detached(commit)
+
+    def commit(self, prepared: Prepared) -> Head | None:
+        """Save what `prepare` returned, and return the head that the next commit must find.
+
+        The default saves the writes and then the checkpoint, and cannot compare heads.
+
+        Raises:
+            ThreadConflictError: The head is not the one that the commit expects.
+            ThreadDeletedError: The thread was deleted in the meantime.
+        """
+        for parent, task in _task_writes(prepared):
+            self.put_writes(parent, task.writes, task.task_id, task.task_path)
+        if isinstance(prepared, Commit):
+            self.put(*_put_arguments(prepared))
+        return None
+
+    async def acommit(self, prepared: Prepared) -> Head | None:
+        """Async `commit`."""
+        for parent, task in _task_writes(prepared):
+            await self.aput_writes(parent, task.writes, task.task_id, task.task_path)
+        if isinstance(prepared, Commit):
+            await self.aput(*_put_arguments(prepared))
+        return None
+
+    def _detached(self, commit: Commit | TaskCommit) -> Commit | TaskCommit:
+        """Return a commit with copies of the new values, made by the serializer."""
+        writes = [
+            task._replace(
+                writes=[(c, self._copied(v, c, commit.nodes.get(task.task_id))) for c, v in task.writes]
+            )
+            for task in commit.writes
+        ]
+        if isinstance(commit, TaskCommit):
+            return replace(commit, writes=writes)
+        checkpoint = copy_checkpoint(commit.checkpoint)
+        values = checkpoint["channel_values"]
+        for channel in commit.new_versions.keys() & values.keys():
+            values[channel] = self._copied(values[channel], channel, None)
+        return replace(commit, writes=writes, checkpoint=checkpoint)
+
+    def _copied(self, value: Any, channel: str, node: str | None) -> Any:
+        try:
+            return self.serde.loads_typed(self.serde.dumps_typed(value))
+        except SerializationError as error:
+            error.locate(channel, node)
+            raise
+
+
+BaseCheckpointSaver._unbridged = BaseCheckpointSaver
+
+
+def _task_writes(commit: Commit | TaskCommit) -> Iterator[tuple[RunnableConfig, TaskWrites]]:
+    follows = commit.parent_id if isinstance(commit, Commit) else commit.checkpoint_id
+    if follows is not None:
+        address = checkpoint_config(commit.thread_id, commit.checkpoint_ns, follows)
+        for task in commit.writes:
+            yield address, task
+
+
+def _put_arguments(
+    commit: Commit,
+) -> tuple[RunnableConfig, Checkpoint, CheckpointMetadata, ChannelVersions]:
+    parent = checkpoint_config(commit.thread_id, commit.checkpoint_ns, commit.parent_id or "")
+    if commit.parent_id is None:
+        del parent["configurable"]["checkpoint_id"]
+    return parent, commit.checkpoint, commit.metadata, commit.new_versions
