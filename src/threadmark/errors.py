@@ -8,7 +8,7 @@ were caught as (`ValueError`, `RecursionError`). This module knows nothing of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 __all__ = [
     "CheckpointNotFoundError",
@@ -344,9 +344,7 @@ class StoreConflictError(ThreadmarkError):
         found: The version that is there, `None` when there is none.
     """
 
-    def __init__(
-        self, namespace: tuple[str, ...], key: str, expected: int | None, found: int | None
-    ) -> None:
+    def __init__(self, namespace: tuple[str, ...], key: str, expected: int | None, found: int | None) -> None:
         super().__init__(
             f"Item {key!r} in {namespace!r} is at version {found}, not {expected}. Read it again and retry."
         )
@@ -378,22 +376,32 @@ class SerializationError(ThreadmarkError, TypeError):
         super().__init__(message)
         self.message = message
         self.path = path
-        self.locate(channel, node)
-
-    def locate(self, channel: str | None, node: str | None = None) -> None:
-        """Add to the message where the value belongs."""
-        where = f"channel {channel!r}" if channel is not None else ""
-        if node is not None:
-            where += f"{', ' if where else ''}written by node {node!r}"
-        if self.path:
-            where += f"{', ' if where else ''}at {(channel or 'value') + self.path}"
-        self.args = (f"{self.message} ({where})" if where else self.message,)
         self.channel = channel
         self.node = node
 
+    def __str__(self) -> str:
+        where = []
+        if self.channel is not None:
+            where.append(f"channel {self.channel!r}")
+        if self.node is not None:
+            where.append(f"written by node {self.node!r}")
+        if self.path:
+            where.append(f"at {(self.channel or 'value') + self.path}")
+        return f"{self.message} ({', '.join(where)})" if where else self.message
+
+    def at(self, *, path: str | None = None, channel: str | None = None, node: str | None = None) -> Self:
+        """Add where the value is, and return the error: `raise error.at(channel=..., node=...)`."""
+        if path is not None:
+            self.path = path
+        if channel is not None:
+            self.channel = channel
+        if node is not None:
+            self.node = node
+        return self
+
 
 class UnknownTypeError(SerializationError):
-    """Stored data names a type that this reader was not told about. The data stays.
+    """A value, or stored data, is of a type that the serializer was not told about. The data stays.
 
     Attributes:
         type_name: The type, as `package.module:QualifiedName`.
@@ -401,8 +409,8 @@ class UnknownTypeError(SerializationError):
 
     def __init__(self, type_name: str, **where: Any) -> None:
         super().__init__(
-            f"Stored data holds the type {type_name}, which is not known here. Name it in the graph's "
-            f"schema, or register it with serde.allow({type_name!r})",
+            f"The type {type_name} is not known to the serializer. Name it in the graph's schema, or "
+            f"register it with serde.allow({type_name!r})",
             **where,
         )
         self.type_name = type_name

@@ -1,21 +1,23 @@
 """Packing and unpacking: MessagePack with our extensions, nested to a limited depth.
 
-A `Codec` holds one serializer's encoders (by type) and decoders (by extension code). Plain values go
-straight through `ormsgpack`; whatever it would flatten reaches a `Level`, which looks up the encoder.
-Each depth of nesting has a `Level` of its own, so that depth needs no counter and a codec may be used
-from any number of threads. This module knows no type beyond the plain ones.
+Plain values go straight through `ormsgpack`. Whatever it would flatten or cannot read reaches a
+`Level`, which looks up the encoder of the type or the decoder of the extension. Each depth of nesting
+has a `Level` of its own, so that depth needs no counter and a codec may be used from any number of
+threads at once. This module knows no type beyond the plain ones.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import ormsgpack
 
 from threadmark.checkpoint.serde import wire
+from threadmark.checkpoint.serde.known import KnownTypes
+from threadmark.checkpoint.serde.nesting import check_nesting
+from threadmark.checkpoint.serde.plain import holds_buffers, replace
 from threadmark.errors import SerializationError
 
 __all__ = ["Codec", "Decoder", "Encoder", "Level"]
@@ -28,49 +30,39 @@ _unpackb = ormsgpack.unpackb
 _OPTIONS = wire.PACK_OPTIONS
 
 
-class _Raised(threading.local):
-    """What a hook raised: `ormsgpack` replaces it by an error of its own."""
-
-    error: BaseException | None = None
-
-    def take(self) -> BaseException | None:
-        error, self.error = self.error, None
-        return error
-
-
-_raised = _Raised()
-
-
 class Codec:
     """The encoders and decoders of one serializer.
 
-    Args:
-        encoders: By exact type.
+    Attributes:
+        known: The classes that may be rebuilt.
+        encoders: By exact type. Those of classes are added when first met.
         decoders: By extension code.
-        find_encoder: Returns the encoder of a type that `encoders` lacks, or raises.
+        builders: By extension code and stored name, what rebuilds a class. Added when first met.
+        top: Where packing and unpacking begin.
     """
 
-    __slots__ = ("decoders", "encoders", "find_encoder", "loose", "top")
+    __slots__ = ("builders", "decoders", "encoders", "find_encoder", "known", "loose", "top")
 
     def __init__(
         self,
+        known: KnownTypes,
         encoders: Mapping[type, Encoder],
         decoders: Mapping[int, Decoder],
-        find_encoder: Callable[[type], Encoder],
+        find_encoder: Callable[[type, KnownTypes], Encoder],
     ) -> None:
+        self.known = known
         self.encoders = dict(encoders)
         self.decoders = decoders
         self.find_encoder = find_encoder
+        self.builders: dict[tuple[int, str | int], Callable[[list[Any]], Any]] = {}
         self.top = Level(self, 0, None)
         self.loose = Level(self, 0, wire.LOOSE_KEYS)
 
-    def pack(self, value: Any) -> bytes:
-        """Encode a value.
-
-        Raises:
-            SerializationError: It cannot be kept.
-        """
-        return self.top.pack(value)
+    def encoder(self, cls: type) -> Encoder:
+        """Return the encoder of a type that was not met before, and remember it."""
+        encoder = self.find_encoder(cls, self.known)
+        self.encoders[cls] = encoder
+        return encoder
 
     def unpack(self, data: bytes) -> Any:
         """Decode a value.
@@ -83,19 +75,20 @@ class Codec:
         except _NotPlainKeys:
             return self.loose.unpack(data)
 
-    def encoder(self, cls: type) -> Encoder:
-        """Return the encoder of a type and remember it."""
-        encoder = self.find_encoder(cls)
-        self.encoders[cls] = encoder
-        return encoder
-
 
 class _NotPlainKeys(SerializationError):
-    """A map has keys that are not strings: read again, more slowly."""
+    """Not MessagePack, or a map has keys other than strings: to be read once more, with any keys."""
 
 
 class Level:
-    """One depth of nesting: `pack` and `unpack` here hand extensions to the next level."""
+    """One depth of nesting. What `pack` and `unpack` meet here is encoded and decoded one deeper.
+
+    Attributes:
+        codec: The codec.
+        depth: How many extensions are around.
+        pack: Encodes a value.
+        unpack: Decodes a value.
+    """
 
     __slots__ = ("_deeper", "codec", "depth", "key_option", "pack", "unpack")
 
@@ -111,19 +104,32 @@ class Level:
         self.unpack = _unpacker(self)
 
     def deeper(self) -> Level:
-        """Return the level below.
+        """Return the level of what is inside an extension found here.
 
         Raises:
             SerializationError: The limit is reached.
         """
         if self._deeper is None:
-            if self.depth >= wire.MAX_EXTENSION_DEPTH:
+            if self.depth >= wire.MAX_OBJECT_DEPTH:
                 raise SerializationError(
-                    f"A value nests more than {wire.MAX_EXTENSION_DEPTH} objects in each other. "
-                    f"Store it flat, for example as a list with references by position"
+                    f"Objects nest more than {wire.MAX_OBJECT_DEPTH} deep in each other, or one "
+                    f"contains itself. Store them flat: a list, with references by position"
                 )
             self._deeper = Level(self.codec, self.depth + 1, self.key_option)
         return self._deeper
+
+
+class _Raised(threading.local):
+    """What a hook raised in this thread. `ormsgpack` drops it and raises an error without a cause."""
+
+    error: BaseException | None = None
+
+    def take(self) -> BaseException | None:
+        error, self.error = self.error, None
+        return error
+
+
+_raised = _Raised()
 
 
 def _packer(level: Level) -> Callable[[Any], bytes]:
@@ -133,7 +139,7 @@ def _packer(level: Level) -> Callable[[Any], bytes]:
     def default(value: Any) -> ormsgpack.Ext:
         try:
             cls = type(value)
-            return (encoders.get(cls) or codec.encoder(cls))(value, level.deeper())
+            return (encoders.get(cls) or codec.encoder(cls))(value, level._deeper or level.deeper())
         except BaseException as error:
             _raised.error = error
             raise
@@ -142,88 +148,57 @@ def _packer(level: Level) -> Callable[[Any], bytes]:
         try:
             data = _packb(value, default, _OPTIONS)
         except TypeError as error:
-            raised = _raised.take()
-            if raised is not None:
-                raise raised
-            if str(error) == _TOO_DEEP:
-                raise SerializationError(_NESTED) from None
+            data = _pack_replaced(value, level, default, error)
         else:
-            if not (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data):
-                return data
-            if not _has_buffers(value):
-                return data
-        return _pack_again(_plain(value, level), default)
+            if (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data) and holds_buffers(value):
+                data = _pack_replaced(value, level, default, None)
+        return data
 
-    return pack
+    def pack_checked(value: Any) -> bytes:
+        data = pack(value)
+        check_nesting(data)
+        return data
+
+    return pack_checked if level.depth == wire.CHECKED_DEPTH else pack
 
 
-_TOO_DEEP = "Recursion limit reached"
-_NESTED = "The value nests lists and dicts more than 255 deep, or contains itself"
-
-
-def _pack_again(value: Any, default: Callable[[Any], Any]) -> bytes:
-    """Pack a value in which what `ormsgpack` refuses, or would flatten, was replaced."""
+def _pack_replaced(value: Any, level: Level, default: Callable[[Any], Any], error: TypeError | None) -> bytes:
+    """Pack a value in which something is refused or flattened by `ormsgpack` itself."""
+    if error is not None:
+        _raise_real(error)
     try:
-        return _packb(value, default, _OPTIONS)
-    except TypeError as error:
-        raise _raised.take() or SerializationError(str(error)) from None
+        return _packb(replace(value, level.deeper), default, _OPTIONS)
+    except TypeError as again:
+        _raise_real(again)
+        raise SerializationError(f"The value cannot be encoded: {again}") from None
 
 
-def _plain(value: Any, level: Level) -> Any:
-    """Return a copy in which text, maps and buffers that MessagePack has no place for are extensions."""
-    cls = type(value)
-    if cls is str:
-        return value if _is_text(value) else _surrogates(value)
-    if cls is list:
-        return [_plain(item, level) for item in value]
-    if cls is dict:
-        if all(type(key) is str and _is_text(key) for key in value):
-            return {key: _plain(item, level) for key, item in value.items()}
-        pairs = list(chain.from_iterable(value.items()))
-        return ormsgpack.Ext(wire.MAP, level.deeper().pack(pairs))
-    if cls is bytearray:
-        return ormsgpack.Ext(wire.BYTEARRAY, bytes(value))
-    if cls is memoryview:
+def _raise_ours(raised: BaseException, message: str) -> NoReturn:
+    """Raise what a hook raised, as an error of ours unless it stops the program."""
+    if isinstance(raised, SerializationError) or not isinstance(raised, Exception):
+        raise raised from raised.__cause__
+    raise SerializationError(f"{message}: {type(raised).__name__}: {raised}") from raised
+
+
+def _raise_real(error: TypeError) -> None:
+    raised = _raised.take()
+    if raised is not None:
+        _raise_ours(raised, "The value cannot be encoded")
+    if "ecursion" in str(error):
         raise SerializationError(
-            "A memoryview is a window on other data and cannot be kept. Store bytes(view)"
-        )
-    return value
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _surrogates(value: str) -> ormsgpack.Ext:
-    return ormsgpack.Ext(wire.TEXT, value.encode("utf-8", "surrogatepass"))
-
-
-def _has_buffers(value: Any) -> bool:
-    """Tell whether plain containers hold a `bytearray` or `memoryview`, which would become `bytes`."""
-    todo = [value]
-    while todo:
-        item = todo.pop()
-        cls = type(item)
-        if cls is dict:
-            todo.extend(item.values())
-        elif cls is list:
-            todo.extend(item)
-        elif cls is bytearray or cls is memoryview:
-            return True
-    return False
+            f"Lists and dicts nest more than {wire.MAX_PLAIN_DEPTH} deep in each other, or one "
+            f"contains itself. Store them flat"
+        ) from None
 
 
 def _unpacker(level: Level) -> Callable[[bytes], Any]:
     decoders = level.codec.decoders
     option = level.key_option
+    no_message_pack = _NotPlainKeys if option is None else SerializationError
 
     def hook(code: int, data: bytes) -> Any:
         try:
-            return decoders[code](data, level.deeper())
+            return decoders[code](data, level._deeper or level.deeper())
         except BaseException as error:
             _raised.error = error
             raise
@@ -234,8 +209,11 @@ def _unpacker(level: Level) -> Callable[[bytes], Any]:
         except ValueError as error:
             raised = _raised.take()
             if raised is not None:
-                raise raised
-            kind = _NotPlainKeys if option is None else SerializationError
-            raise kind(f"The bytes are not MessagePack: {error}") from None
+                _raise_ours(raised, "The stored data is damaged")
+            raise no_message_pack(f"The bytes are not MessagePack: {error}") from None
 
-    return unpack
+    def unpack_checked(data: bytes) -> Any:
+        check_nesting(data)
+        return unpack(data)
+
+    return unpack_checked if level.depth == wire.CHECKED_DEPTH else unpack

@@ -1,57 +1,83 @@
 """The serializer that savers and stores use unless told otherwise.
 
-Plain values are plain MessagePack; everything else is an extension (see `wire` and
-`docs/format.md`). Reading builds known types only and never imports.
+Plain values are plain MessagePack; everything else is an extension (`wire`, `docs/format.md`). What
+would not come back as it was is refused when it is written. Reading builds known types only, never
+imports, and runs no code of the classes it rebuilds.
 """
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
 from typing import Any
 
+from threadmark.checkpoint.serde import arrays, classes, containers, messages, times, values
 from threadmark.checkpoint.serde.base import Encoded, Row
-from threadmark.checkpoint.serde.classes import class_decoders, find_encoder
-from threadmark.checkpoint.serde.codec import Codec
-from threadmark.checkpoint.serde.known import KnownTypes
-from threadmark.checkpoint.serde.values import DECODERS, ENCODERS
+from threadmark.checkpoint.serde.codec import Codec, Encoder
+from threadmark.checkpoint.serde.known import KnownTypes, import_type
+from threadmark.checkpoint.serde.paths import locate
 from threadmark.errors import SerializationError
 
 __all__ = ["JsonPlusSerializer"]
 
+_ENCODERS = {**containers.ENCODERS, **times.ENCODERS, **values.ENCODERS}
+_DECODERS = {
+    **containers.DECODERS,
+    **times.DECODERS,
+    **values.DECODERS,
+    **classes.DECODERS,
+    **messages.DECODERS,
+    **arrays.DECODERS,
+}
+
+
+def _find_encoder(cls: type, known: KnownTypes) -> Encoder:
+    return arrays.array_encoder(cls) or classes.find_encoder(cls, known)
+
 
 class JsonPlusSerializer:
-    """Turns values into MessagePack and back, and refuses what would not come back as it was."""
+    """Turns values into MessagePack and back, and refuses what would not come back as it was.
 
-    def __init__(self, *, _known: KnownTypes | None = None) -> None:
-        self._use(KnownTypes() if _known is None else _known)
+    Args:
+        pickle_fallback: Pickle a value that cannot be kept otherwise, and read pickled values. Only
+            for data that nobody else can write to: reading a pickle runs code that it contains.
+    """
+
+    def __init__(self, *, pickle_fallback: bool = False) -> None:
+        self.pickle_fallback = pickle_fallback
+        self._use(KnownTypes())
 
     def _use(self, known: KnownTypes) -> None:
         self._known = known
-        codec = Codec(ENCODERS, DECODERS | class_decoders(known), lambda cls: find_encoder(cls, known))
-        self._pack = codec.pack
+        codec = Codec(known, _ENCODERS, _DECODERS, _find_encoder)
+        self._pack = codec.top.pack
         self._unpack = codec.unpack
 
     def allow(self, new: type | str, *, was: str | None = None) -> JsonPlusSerializer:
-        """Make a class known, given as itself or as `"package.module:Name"`, and return the serializer.
+        """Make a class known to this serializer, and return the serializer.
 
         Args:
-            new: The class. A name is imported now; reading never imports.
+            new: The class, or its name as `"package.module:Name"`, which is imported now. Reading
+                never imports.
             was: The name that the class had when older data was written.
+
+        Raises:
+            InvalidArgumentError: There is no such class.
         """
-        known = self._known.with_types(())
-        known.allow(new, was)
-        self._use(known)
+        self._use(self._known.plus([import_type(new) if isinstance(new, str) else new], was))
         return self
 
     def with_types(self, types: Iterable[type]) -> JsonPlusSerializer:
-        """Return a copy that knows some more classes. The original does not change."""
-        return JsonPlusSerializer(_known=self._known.with_types(types))
+        """Return a copy that knows more classes. The original does not change."""
+        copy = JsonPlusSerializer(pickle_fallback=self.pickle_fallback)
+        copy._use(self._known.plus(types))
+        return copy
 
     def dumps_typed(self, obj: Any) -> Encoded:
         """Encode a value.
 
         Raises:
-            SerializationError: It cannot be kept.
+            SerializationError: It cannot be kept. The error's path says which part of it.
         """
         if obj is None:
             return "null", b""
@@ -60,7 +86,15 @@ class JsonPlusSerializer:
             return "bytes", obj
         if cls is bytearray:
             return "bytearray", bytes(obj)
-        return "msgpack", self._pack(obj)
+        try:
+            return "msgpack", self._pack(obj)
+        except SerializationError as error:
+            return self._pickled(obj, error)
+
+    def _pickled(self, obj: Any, error: SerializationError) -> Encoded:
+        if self.pickle_fallback:
+            return "pickle", pickle.dumps(obj)
+        raise locate(obj, error, self._pack) from None
 
     def loads_typed(self, data: Encoded) -> Any:
         """Decode what `dumps_typed` returned.
@@ -77,15 +111,27 @@ class JsonPlusSerializer:
             return bytes(content)
         if tag == "bytearray":
             return bytearray(content)
+        if tag == "pickle" and self.pickle_fallback:
+            return pickle.loads(content)
         raise SerializationError(f"No value can be read from data with the tag {tag!r}")
 
     def dumps_items(self, items: list[Any]) -> list[bytes] | None:
-        """Encode each item of a list on its own.
+        """Encode each item of a list on its own; a MessagePack array header and the encodings of all
+        items are the encoding of the list.
+
+        Returns:
+            The encodings, or `None` if an item needs the pickle fallback: store the list whole then.
 
         Raises:
             SerializationError: An item cannot be kept.
         """
-        return [self._pack(item) for item in items]
+        pack = self._pack
+        try:
+            return [pack(item) for item in items]
+        except SerializationError as error:
+            if self.pickle_fallback:
+                return None
+            raise locate(items, error, pack) from None
 
     def seal(self, row: Row, data: Encoded) -> Encoded:
         """Return the data: this serializer does not encrypt."""

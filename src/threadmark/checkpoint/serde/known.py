@@ -1,7 +1,7 @@
 """The classes that a serializer may rebuild, by name.
 
-A class is known because it is built in, was named in a schema, or was registered. Looking up a name
-never imports anything: what a program has not handed over does not exist here.
+A class is known because it is built in, was named in a schema, or was registered. Looking a name up
+never imports: what the program has not loaded does not exist here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from threadmark.errors import InvalidArgumentError
 
 __all__ = ["KnownTypes", "type_name"]
 
-_BUILT_IN_CLASSES = (
+_PLAIN = (
     bool, bytearray, bytes, complex, dict, float, frozenset, int, list, object, range, set, slice,
     str, tuple, type, type(None),
 )  # fmt: skip
@@ -27,28 +27,26 @@ _EXCEPTIONS = tuple(
     for cls in vars(module).values()
     if isinstance(cls, type) and issubclass(cls, BaseException)
 )
-
-_LANGCHAIN = {
-    "langchain_core.messages.human": ("HumanMessage", "HumanMessageChunk"),
+_LATER = {
+    "langchain_core.documents.base": ("Document",),
     "langchain_core.messages.ai": ("AIMessage", "AIMessageChunk"),
+    "langchain_core.messages.chat": ("ChatMessage", "ChatMessageChunk"),
+    "langchain_core.messages.function": ("FunctionMessage", "FunctionMessageChunk"),
+    "langchain_core.messages.human": ("HumanMessage", "HumanMessageChunk"),
+    "langchain_core.messages.modifier": ("RemoveMessage",),
     "langchain_core.messages.system": ("SystemMessage", "SystemMessageChunk"),
     "langchain_core.messages.tool": ("ToolMessage", "ToolMessageChunk"),
-    "langchain_core.messages.function": ("FunctionMessage", "FunctionMessageChunk"),
-    "langchain_core.messages.chat": ("ChatMessage", "ChatMessageChunk"),
-    "langchain_core.messages.modifier": ("RemoveMessage",),
-    "langchain_core.documents.base": ("Document",),
-    "langchain_core.prompt_values": ("StringPromptValue", "ChatPromptValue"),
-}
-_OWN = {
+    "numpy": ("ndarray", "generic"),
+    "threadmark.store.items": ("Item", "SearchItem"),
     "threadmark.types": (
-        "Command", "Interrupt", "Overwrite", "Send", "StateSnapshot", "StateUpdate", "PregelTask",
-        "RetryPolicy", "TimeoutPolicy", "GraphOutput",
+        "Command", "GraphOutput", "Interrupt", "Overwrite", "PregelTask", "RetryPolicy", "Send",
+        "StateSnapshot", "StateUpdate", "TimeoutPolicy",
     ),
-    "threadmark.store.base": ("Item", "SearchItem", "GetOp", "PutOp", "SearchOp"),
 }  # fmt: skip
-_BUILT_IN_NAMES = {
-    f"{module}:{name}": (module, name) for module, names in (_LANGCHAIN | _OWN).items() for name in names
-}
+"""Built in too, but found only once the program has imported the module itself."""
+
+_BUILT_IN: dict[str, type] = {f"{c.__module__}:{c.__qualname__}": c for c in _PLAIN + _EXCEPTIONS}
+_LATER_BY_NAME = {f"{module}:{name}": (module, name) for module, names in _LATER.items() for name in names}
 
 
 def type_name(cls: type) -> str:
@@ -57,57 +55,77 @@ def type_name(cls: type) -> str:
 
 
 class KnownTypes:
-    """The classes that one serializer may rebuild."""
+    """The classes that one serializer may rebuild. Never changes; `plus` returns a larger copy."""
 
     __slots__ = ("_by_name",)
 
     def __init__(self, by_name: Mapping[str, type] | None = None) -> None:
-        if by_name is None:
-            by_name = {type_name(cls): cls for cls in _BUILT_IN_CLASSES + _EXCEPTIONS}
-        self._by_name = dict(by_name)
+        self._by_name = dict(by_name or {})
 
-    def with_types(self, types: Iterable[type]) -> KnownTypes:
-        """Return a copy that knows some more classes."""
-        return KnownTypes({**self._by_name, **{type_name(cls): cls for cls in types}})
+    def __iter__(self) -> Iterable[type]:
+        return iter(self._by_name.values())
 
-    def allow(self, new: type | str, was: str | None = None) -> None:
-        """Add a class, also under a name that it had before.
+    def plus(self, types: Iterable[type], was: str | None = None) -> KnownTypes:
+        """Return a copy that knows more classes.
+
+        Args:
+            types: The classes.
+            was: A name that the (only) class had when data was written.
 
         Raises:
-            InvalidArgumentError: `new` is not a class, or names none.
+            InvalidArgumentError: One of `types` is not a class.
         """
-        cls = _find(new) if isinstance(new, str) else new
-        if not isinstance(cls, type):
-            raise InvalidArgumentError(
-                f"{new!r} is not a class. Pass a class, or its name as 'package.module:Name'."
-            )
-        self._by_name[type_name(cls)] = cls
-        if was is not None:
-            self._by_name[was] = cls
+        by_name = dict(self._by_name)
+        for cls in types:
+            if not isinstance(cls, type):
+                raise InvalidArgumentError(
+                    f"{cls!r} is not a class. Pass a class, or its name as 'package.module:Name'."
+                )
+            by_name[type_name(cls)] = cls
+            if was is not None:
+                by_name[was] = cls
+        return KnownTypes(by_name)
 
     def get(self, name: str) -> type | None:
-        """Return the class of a stored name, or `None` when it is not known."""
-        return self._by_name.get(name) or _built_in(name)
+        """Return the class that is stored under a name, or `None` when it is not known."""
+        return self._by_name.get(name) or _BUILT_IN.get(name) or _loaded(name)
+
+    def find(self, name: str) -> type:
+        """Return the class that is stored under a name.
+
+        Raises:
+            UnknownTypeError: It is not known.
+        """
+        cls = self.get(name)
+        if cls is None:
+            raise errors.UnknownTypeError(name)
+        return cls
 
     def __contains__(self, cls: type) -> bool:
         return self.get(type_name(cls)) is cls
 
 
-def _built_in(name: str) -> type | None:
-    """Return a class of the fixed list, if the program has loaded its module."""
-    where = _BUILT_IN_NAMES.get(name)
+def _loaded(name: str) -> type | None:
+    where = _LATER_BY_NAME.get(name)
     if where is None:
         return None
     module, attribute = where
     return getattr(sys.modules.get(module), attribute, None)
 
 
-def _find(name: str) -> Any:
-    """Import the class that the program's author named."""
+def import_type(name: str) -> Any:
+    """Return what the program's author named as `package.module:Qualified.Name`, importing it.
+
+    Raises:
+        InvalidArgumentError: There is no such thing.
+    """
     module, _, path = name.partition(":")
-    if not path:
+    if not module or not path:
         raise InvalidArgumentError(f"{name!r} is not of the form 'package.module:Name'.")
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part, None)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InvalidArgumentError(f"{name!r} cannot be imported: {error}.") from error
     return found

@@ -1,13 +1,7 @@
-"""Encoders and decoders of the standard library's value types, by exact type.
-
-Each type has a function to encode and one to decode; the table at the end is the list of what is
-built in. Nothing here looks at classes that a program defines.
-"""
+"""Numbers, text, paths, addresses and other single values of the standard library, as extensions."""
 
 from __future__ import annotations
 
-import collections
-import datetime as dt
 import decimal
 import fractions
 import ipaddress
@@ -15,8 +9,6 @@ import pathlib
 import re
 import struct
 import uuid
-import zoneinfo
-from itertools import chain
 from typing import Any
 
 from ormsgpack import Ext
@@ -27,190 +19,9 @@ from threadmark.errors import SerializationError
 
 __all__ = ["DECODERS", "ENCODERS"]
 
-_DATETIME = struct.Struct(">HBBBBBBI")
-_DATE = struct.Struct(">HBB")
-_TIME = struct.Struct(">BBBBI")
 _COMPLEX = struct.Struct(">dd")
 
-
-def _text(data: bytes, level: Level) -> str:
-    return data.decode("utf-8", "surrogatepass")
-
-
-def _integer(value: int, level: Level) -> Ext:
-    return Ext(wire.INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
-
-
-def _to_integer(data: bytes, level: Level) -> int:
-    return int.from_bytes(data, "big", signed=True)
-
-
-def _tuple(value: tuple[Any, ...], level: Level) -> Ext:
-    return Ext(wire.TUPLE, level.pack(list(value)))
-
-
-def _to_tuple(data: bytes, level: Level) -> tuple[Any, ...]:
-    return tuple(level.unpack(data))
-
-
-def _array(parts: list[bytes]) -> bytes:
-    """Join encoded items to an encoded list."""
-    return array_header(len(parts)) + b"".join(parts)
-
-
-def array_header(length: int) -> bytes:
-    """Return the MessagePack header of an array."""
-    if length < 16:
-        return bytes((0x90 | length,))
-    if length < 0x10000:
-        return b"\xdc" + length.to_bytes(2, "big")
-    return b"\xdd" + length.to_bytes(4, "big")
-
-
-def _set(value: set[Any], level: Level) -> Ext:
-    return Ext(wire.SET, _array(sorted(map(level.pack, value))))
-
-
-def _frozenset(value: frozenset[Any], level: Level) -> Ext:
-    return Ext(wire.FROZENSET, _array(sorted(map(level.pack, value))))
-
-
-def _to_set(data: bytes, level: Level) -> set[Any]:
-    return set(level.unpack(data))
-
-
-def _to_frozenset(data: bytes, level: Level) -> frozenset[Any]:
-    return frozenset(level.unpack(data))
-
-
-def _pairs(flat: list[Any]) -> zip[tuple[Any, Any]]:
-    half = iter(flat)
-    return zip(half, half, strict=True)
-
-
-def _flat(value: dict[Any, Any]) -> list[Any]:
-    return list(chain.from_iterable(value.items()))
-
-
-def _to_map(data: bytes, level: Level) -> dict[Any, Any]:
-    return dict(_pairs(level.unpack(data)))
-
-
-def _to_bytearray(data: bytes, level: Level) -> bytearray:
-    return bytearray(data)
-
-
-def _datetime(value: dt.datetime, level: Level) -> Ext:
-    fixed = _DATETIME.pack(
-        value.year,
-        value.month,
-        value.day,
-        value.hour,
-        value.minute,
-        value.second,
-        value.fold,
-        value.microsecond,
-    )
-    zone = value.tzinfo
-    return Ext(wire.DATETIME, fixed if zone is None else fixed + level.pack(zone))
-
-
-def _zone(data: bytes, level: Level) -> dt.tzinfo | None:
-    return level.unpack(data) if data else None
-
-
-def _to_datetime(data: bytes, level: Level) -> dt.datetime:
-    year, month, day, hour, minute, second, fold, micro = _DATETIME.unpack_from(data)
-    zone = _zone(data[_DATETIME.size :], level)
-    return dt.datetime(year, month, day, hour, minute, second, micro, zone, fold=fold)
-
-
-def _date(value: dt.date, level: Level) -> Ext:
-    return Ext(wire.DATE, _DATE.pack(value.year, value.month, value.day))
-
-
-def _to_date(data: bytes, level: Level) -> dt.date:
-    return dt.date(*_DATE.unpack(data))
-
-
-def _time(value: dt.time, level: Level) -> Ext:
-    fixed = _TIME.pack(value.hour, value.minute, value.second, value.fold, value.microsecond)
-    zone = value.tzinfo
-    return Ext(wire.TIME, fixed if zone is None else fixed + level.pack(zone))
-
-
-def _to_time(data: bytes, level: Level) -> dt.time:
-    hour, minute, second, fold, micro = _TIME.unpack_from(data)
-    return dt.time(hour, minute, second, micro, _zone(data[_TIME.size :], level), fold=fold)
-
-
-def _timedelta(value: dt.timedelta, level: Level) -> Ext:
-    return Ext(wire.TIMEDELTA, level.pack([value.days, value.seconds, value.microseconds]))
-
-
-def _to_timedelta(data: bytes, level: Level) -> dt.timedelta:
-    return dt.timedelta(*level.unpack(data))
-
-
-def _timezone(value: dt.timezone, level: Level) -> Ext:
-    return Ext(wire.TIMEZONE, level.pack(list(value.__getinitargs__())))  # type: ignore[attr-defined]
-
-
-def _to_timezone(data: bytes, level: Level) -> dt.timezone:
-    return dt.timezone(*level.unpack(data))
-
-
-def _zoneinfo(value: zoneinfo.ZoneInfo, level: Level) -> Ext:
-    if value.key is None:
-        raise SerializationError("A ZoneInfo that was read from a file has no name to store")
-    return Ext(wire.ZONE, value.key.encode())
-
-
-def _to_zoneinfo(data: bytes, level: Level) -> zoneinfo.ZoneInfo:
-    return zoneinfo.ZoneInfo(data.decode())
-
-
-def _decimal(value: decimal.Decimal, level: Level) -> Ext:
-    return Ext(wire.DECIMAL, str(value).encode())
-
-
-def _to_decimal(data: bytes, level: Level) -> decimal.Decimal:
-    return decimal.Decimal(data.decode())
-
-
-def _fraction(value: fractions.Fraction, level: Level) -> Ext:
-    return Ext(wire.FRACTION, level.pack([value.numerator, value.denominator]))
-
-
-def _to_fraction(data: bytes, level: Level) -> fractions.Fraction:
-    return fractions.Fraction(*level.unpack(data))
-
-
-def _complex(value: complex, level: Level) -> Ext:
-    return Ext(wire.COMPLEX, _COMPLEX.pack(value.real, value.imag))
-
-
-def _to_complex(data: bytes, level: Level) -> complex:
-    return complex(*_COMPLEX.unpack(data))
-
-
-def _range(value: range, level: Level) -> Ext:
-    return Ext(wire.RANGE, level.pack([value.start, value.stop, value.step]))
-
-
-def _to_range(data: bytes, level: Level) -> range:
-    return range(*level.unpack(data))
-
-
-def _uuid(value: uuid.UUID, level: Level) -> Ext:
-    return Ext(wire.UUID, value.bytes)
-
-
-def _to_uuid(data: bytes, level: Level) -> uuid.UUID:
-    return uuid.UUID(bytes=data)
-
-
-_PATHS = {
+_PATHS: dict[str, type[pathlib.PurePath]] = {
     cls.__name__: cls
     for cls in (
         pathlib.PosixPath,
@@ -219,7 +30,7 @@ _PATHS = {
         pathlib.PureWindowsPath,
     )
 }
-_IPS = {
+_ADDRESSES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
         ipaddress.IPv4Address,
@@ -230,118 +41,155 @@ _IPS = {
         ipaddress.IPv6Interface,
     )
 }
+_CONSTANTS = {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}
 
 
-def _path(value: pathlib.PurePath, level: Level) -> Ext:
+def _decode_text(data: bytes, level: Level) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _encode_integer(value: int, level: Level) -> Ext:
+    return Ext(wire.INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+
+
+def _decode_integer(data: bytes, level: Level) -> int:
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _decode_bytearray(data: bytes, level: Level) -> bytearray:
+    return bytearray(data)
+
+
+def _encode_decimal(value: decimal.Decimal, level: Level) -> Ext:
+    return Ext(wire.DECIMAL, str(value).encode())
+
+
+def _decode_decimal(data: bytes, level: Level) -> decimal.Decimal:
+    # The program's own context must neither round nor trap here.
+    return decimal.Decimal(data.decode("ascii"), _CONTEXT)
+
+
+_CONTEXT = decimal.Context(traps=[decimal.InvalidOperation])
+
+
+def _encode_fraction(value: fractions.Fraction, level: Level) -> Ext:
+    return Ext(wire.FRACTION, level.pack([value.numerator, value.denominator]))
+
+
+def _decode_fraction(data: bytes, level: Level) -> fractions.Fraction:
+    numerator, denominator = level.unpack(data)
+    if type(numerator) is not int or type(denominator) is not int or denominator < 1:
+        raise SerializationError("A stored fraction is not made of two integers")
+    # It is in lowest terms; the constructor would look for common factors, which takes for ever on
+    # numbers that somebody made for that purpose.
+    value = object.__new__(fractions.Fraction)
+    value._numerator = numerator  # type: ignore[attr-defined]
+    value._denominator = denominator  # type: ignore[attr-defined]
+    return value
+
+
+def _encode_complex(value: complex, level: Level) -> Ext:
+    return Ext(wire.COMPLEX, _COMPLEX.pack(value.real, value.imag))
+
+
+def _decode_complex(data: bytes, level: Level) -> complex:
+    return complex(*_COMPLEX.unpack(data))
+
+
+def _encode_range(value: range, level: Level) -> Ext:
+    return Ext(wire.RANGE, level.pack([value.start, value.stop, value.step]))
+
+
+def _decode_range(data: bytes, level: Level) -> range:
+    start, stop, step = level.unpack(data)
+    return range(start, stop, step)
+
+
+def _encode_slice(value: slice, level: Level) -> Ext:
+    return Ext(wire.SLICE, level.pack([value.start, value.stop, value.step]))
+
+
+def _decode_slice(data: bytes, level: Level) -> slice:
+    start, stop, step = level.unpack(data)
+    return slice(start, stop, step)
+
+
+def _encode_uuid(value: uuid.UUID, level: Level) -> Ext:
+    return Ext(wire.UUID, value.bytes)
+
+
+def _decode_uuid(data: bytes, level: Level) -> uuid.UUID:
+    return uuid.UUID(bytes=data)
+
+
+def _encode_path(value: pathlib.PurePath, level: Level) -> Ext:
     return Ext(wire.PATH, level.pack([type(value).__name__, str(value)]))
 
 
-def _to_path(data: bytes, level: Level) -> pathlib.PurePath:
+def _decode_path(data: bytes, level: Level) -> pathlib.PurePath:
     name, path = level.unpack(data)
-    return _PATHS[name](path)
+    try:
+        return _PATHS[name](path)
+    except NotImplementedError:
+        raise SerializationError(
+            f"A {name} exists only on the system it was made on. Store pure paths, such as Pure{name}"
+        ) from None
 
 
-def _ip(value: Any, level: Level) -> Ext:
+def _encode_address(value: Any, level: Level) -> Ext:
     return Ext(wire.IP, level.pack([type(value).__name__, str(value)]))
 
 
-def _to_ip(data: bytes, level: Level) -> Any:
+def _decode_address(data: bytes, level: Level) -> Any:
     name, address = level.unpack(data)
-    return _IPS[name](address)
+    if type(address) is not str:
+        raise SerializationError("A stored IP address is not text")
+    return _ADDRESSES[name](address)
 
 
-def _pattern(value: re.Pattern[Any], level: Level) -> Ext:
+def _encode_pattern(value: re.Pattern[Any], level: Level) -> Ext:
     return Ext(wire.PATTERN, level.pack([value.pattern, value.flags]))
 
 
-def _to_pattern(data: bytes, level: Level) -> re.Pattern[Any]:
+def _decode_pattern(data: bytes, level: Level) -> re.Pattern[Any]:
     pattern, flags = level.unpack(data)
     return re.compile(pattern, flags)
 
 
-def _ordered_dict(value: collections.OrderedDict[Any, Any], level: Level) -> Ext:
-    return Ext(wire.ORDERED_DICT, level.pack(_flat(value)))
+def _encode_constant(value: Any, level: Level) -> Ext:
+    return Ext(wire.CONSTANT, repr(value).encode())
 
 
-def _to_ordered_dict(data: bytes, level: Level) -> collections.OrderedDict[Any, Any]:
-    return collections.OrderedDict(_pairs(level.unpack(data)))
-
-
-def _counter(value: collections.Counter[Any], level: Level) -> Ext:
-    return Ext(wire.COUNTER, level.pack(_flat(value)))
-
-
-def _to_counter(data: bytes, level: Level) -> collections.Counter[Any]:
-    return collections.Counter(dict(_pairs(level.unpack(data))))
-
-
-def _default_dict(value: collections.defaultdict[Any, Any], level: Level) -> Ext:
-    return Ext(wire.DEFAULT_DICT, level.pack([value.default_factory, *_flat(value)]))
-
-
-def _to_default_dict(data: bytes, level: Level) -> collections.defaultdict[Any, Any]:
-    factory, *flat = level.unpack(data)
-    return collections.defaultdict(factory, _pairs(flat))
-
-
-def _deque(value: collections.deque[Any], level: Level) -> Ext:
-    return Ext(wire.DEQUE, level.pack([value.maxlen, *value]))
-
-
-def _to_deque(data: bytes, level: Level) -> collections.deque[Any]:
-    maxlen, *items = level.unpack(data)
-    return collections.deque(items, maxlen)
+def _decode_constant(data: bytes, level: Level) -> Any:
+    return _CONSTANTS[data.decode()]
 
 
 ENCODERS: dict[type, Encoder] = {
-    int: _integer,
-    tuple: _tuple,
-    set: _set,
-    frozenset: _frozenset,
-    dt.datetime: _datetime,
-    dt.date: _date,
-    dt.time: _time,
-    dt.timedelta: _timedelta,
-    dt.timezone: _timezone,
-    zoneinfo.ZoneInfo: _zoneinfo,
-    decimal.Decimal: _decimal,
-    fractions.Fraction: _fraction,
-    complex: _complex,
-    range: _range,
-    uuid.UUID: _uuid,
-    **dict.fromkeys(_PATHS.values(), _path),
-    **dict.fromkeys(_IPS.values(), _ip),
-    re.Pattern: _pattern,
-    collections.OrderedDict: _ordered_dict,
-    collections.Counter: _counter,
-    collections.defaultdict: _default_dict,
-    collections.deque: _deque,
+    int: _encode_integer,
+    decimal.Decimal: _encode_decimal,
+    fractions.Fraction: _encode_fraction,
+    complex: _encode_complex,
+    range: _encode_range,
+    slice: _encode_slice,
+    uuid.UUID: _encode_uuid,
+    **dict.fromkeys(_PATHS.values(), _encode_path),
+    **dict.fromkeys(_ADDRESSES.values(), _encode_address),
+    re.Pattern: _encode_pattern,
+    **{type(value): _encode_constant for value in _CONSTANTS.values()},
 }
 
 DECODERS: dict[int, Decoder] = {
-    wire.TEXT: _text,
-    wire.INTEGER: _to_integer,
-    wire.TUPLE: _to_tuple,
-    wire.SET: _to_set,
-    wire.FROZENSET: _to_frozenset,
-    wire.MAP: _to_map,
-    wire.BYTEARRAY: _to_bytearray,
-    wire.DATETIME: _to_datetime,
-    wire.DATE: _to_date,
-    wire.TIME: _to_time,
-    wire.TIMEDELTA: _to_timedelta,
-    wire.TIMEZONE: _to_timezone,
-    wire.ZONE: _to_zoneinfo,
-    wire.DECIMAL: _to_decimal,
-    wire.FRACTION: _to_fraction,
-    wire.COMPLEX: _to_complex,
-    wire.RANGE: _to_range,
-    wire.UUID: _to_uuid,
-    wire.PATH: _to_path,
-    wire.IP: _to_ip,
-    wire.PATTERN: _to_pattern,
-    wire.ORDERED_DICT: _to_ordered_dict,
-    wire.COUNTER: _to_counter,
-    wire.DEFAULT_DICT: _to_default_dict,
-    wire.DEQUE: _to_deque,
+    wire.TEXT: _decode_text,
+    wire.INTEGER: _decode_integer,
+    wire.BYTEARRAY: _decode_bytearray,
+    wire.DECIMAL: _decode_decimal,
+    wire.FRACTION: _decode_fraction,
+    wire.COMPLEX: _decode_complex,
+    wire.RANGE: _decode_range,
+    wire.SLICE: _decode_slice,
+    wire.UUID: _decode_uuid,
+    wire.PATH: _decode_path,
+    wire.IP: _decode_address,
+    wire.PATTERN: _decode_pattern,
+    wire.CONSTANT: _decode_constant,
 }

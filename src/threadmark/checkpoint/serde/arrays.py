@@ -1,0 +1,127 @@
+"""NumPy arrays and scalars of every dtype.
+
+The array's own bytes follow a short header. Arrays of objects and of variable-length text are stored
+as lists of encoded items. NumPy is never imported here: an array can only exist where the program did.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+from ormsgpack import Ext
+
+from threadmark.checkpoint.serde import wire
+from threadmark.checkpoint.serde.codec import Decoder, Encoder, Level
+from threadmark.checkpoint.serde.dtypes import describe, dtype_of, is_listed
+from threadmark.errors import SerializationError, UnknownTypeError
+
+__all__ = ["DECODERS", "array_encoder"]
+
+_MAX_CHARACTER = 0x10FFFF
+_ROOM = 1 << 20
+_GROWTH = 4096
+
+
+def array_encoder(cls: type) -> Encoder | None:
+    """Return the encoder of a NumPy type, or `None` when the class is no such type."""
+    np = sys.modules.get("numpy")
+    if np is None:
+        return None
+    if cls is np.ndarray:
+        return _encode_array
+    if issubclass(cls, np.generic):
+        return _encode_text if issubclass(cls, (str, bytes)) else _encode_scalar
+    return None
+
+
+def _encode_array(value: Any, level: Level) -> Ext:
+    return Ext(wire.ARRAY, _content(value, level))
+
+
+def _encode_scalar(value: Any, level: Level) -> Ext:
+    np = sys.modules["numpy"]
+    # Through an empty array: asarray would look into records and texts.
+    array = np.empty((), value.dtype)
+    array[()] = value
+    if type(array[()]) is not type(value):
+        raise SerializationError(f"A {type(value).__name__} scalar cannot be kept. Store an array")
+    return Ext(wire.SCALAR, _content(array, level))
+
+
+def _encode_text(value: Any, level: Level) -> Ext:
+    # In an array they would lose NUL characters at the end.
+    plain = bytes.__bytes__(value) if isinstance(value, bytes) else str.__str__(value)
+    return Ext(wire.SCALAR, level.pack([plain]))
+
+
+def _content(value: Any, level: Level) -> bytes:
+    order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+    dtype = value.dtype
+    header = [describe(dtype), list(value.shape), order]
+    if is_listed(dtype):
+        content = level.pack([*header, value.flatten(order).tolist()])
+        _check_room(dtype.itemsize * value.size, content)
+        return content
+    if not dtype.itemsize and value.size:
+        raise SerializationError("An array whose items have no bytes cannot be kept")
+    raw: bytes = value.tobytes(order)
+    return level.pack(header) + raw
+
+
+def _check_room(size: int, content: bytes) -> None:
+    if size > _ROOM + _GROWTH * len(content):
+        raise SerializationError("A list of array items is far smaller than the array it describes")
+
+
+def _decode_array(data: bytes, level: Level) -> Any:
+    np = sys.modules.get("numpy")
+    if np is None:
+        raise UnknownTypeError("numpy:ndarray")
+    described, shape, order, *listed = level.unpack(data)
+    dtype = dtype_of(np, described)
+    count = math.prod(shape)
+    if order not in ("C", "F") or any(type(side) is not int or side < 0 for side in shape):
+        raise SerializationError("A stored array has no valid shape")
+    if listed:
+        _check_room(dtype.itemsize * count, data)
+        return _from_list(np, dtype, count, listed[0]).reshape(shape, order=order)
+    size = count * dtype.itemsize
+    if size >= len(data) or is_listed(dtype) or (count and not size):
+        raise SerializationError("A stored array is not as long as its shape says")
+    if not count:
+        return np.empty(shape, dtype, order)
+    flat = np.frombuffer(data, dtype, count, len(data) - size)
+    return _valid(np, flat).reshape(shape, order=order).copy(order)
+
+
+def _from_list(np: Any, dtype: Any, count: int, items: list[Any]) -> Any:
+    if type(items) is not list or len(items) != count:
+        raise SerializationError("A stored array is not as long as its shape says")
+    flat = np.empty(count, dtype)
+    for place, item in enumerate(items):
+        flat[place] = item
+    return flat
+
+
+def _valid(np: Any, flat: Any) -> Any:
+    """Return items that NumPy could have made itself."""
+    if flat.dtype.kind == "b":
+        return flat.view(np.uint8) != 0
+    if flat.dtype.kind == "U" and flat.view(f"{flat.dtype.str[0]}u4").max() > _MAX_CHARACTER:
+        raise SerializationError("A stored array holds characters that do not exist")
+    return flat
+
+
+def _decode_scalar(data: bytes, level: Level) -> Any:
+    parts = level.unpack(data)
+    if len(parts) > 1:
+        return _decode_array(data, level)[()]
+    np = sys.modules.get("numpy")
+    if np is None:
+        raise UnknownTypeError("numpy:generic")
+    return np.bytes_(parts[0]) if type(parts[0]) is bytes else np.str_(parts[0])
+
+
+DECODERS: dict[int, Decoder] = {wire.ARRAY: _decode_array, wire.SCALAR: _decode_scalar}

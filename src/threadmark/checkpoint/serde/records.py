@@ -1,0 +1,105 @@
+"""Instances of dataclasses, attrs classes and plain classes.
+
+Stored as the class's name and its fields by name, so that a class may gain and lose fields. Rebuilding
+fills an empty object: neither `__init__` nor `__post_init__` runs, and `init=False` fields come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ormsgpack import Ext
+
+from threadmark.checkpoint.serde import wire
+from threadmark.checkpoint.serde.codec import Encoder, Level
+from threadmark.checkpoint.serde.known import type_name
+from threadmark.checkpoint.serde.layout import NO_DEFAULT, Layout, layout_of
+from threadmark.errors import SerializationError
+
+__all__ = ["missing_field", "record_builder", "record_encoder", "record_from_fields", "state_of"]
+
+_new = object.__new__
+_set = object.__setattr__
+
+
+def record_encoder(cls: type) -> Encoder:
+    """Return the encoder of a class's instances."""
+    name = type_name(cls)
+    layout = layout_of(cls)
+    names = frozenset(layout.fields or ())
+    # Then the instance dictionary is the stored one, and needs no copy.
+    simple = layout.has_dict and not layout.slots and layout.fields is not None
+
+    def encode(value: Any, level: Level) -> Ext:
+        if simple and value.__dict__.keys() == names:
+            return Ext(wire.RECORD, level.pack([name, value.__dict__]))
+        fields, others = state_of(value, layout)
+        return Ext(wire.RECORD, level.pack([name, fields, others] if others else [name, fields]))
+
+    return encode
+
+
+def state_of(value: Any, layout: Layout) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return an object's declared fields and its other attributes."""
+    found = {name: getattr(value, name) for name in layout.slots if hasattr(value, name)}
+    if layout.has_dict:
+        found.update(
+            (name, content) for name, content in value.__dict__.items() if name not in layout.derived
+        )
+    if layout.fields is None:
+        return found, {}
+    fields = {name: getattr(value, name) for name in layout.fields if hasattr(value, name)}
+    return fields, {name: content for name, content in found.items() if name not in fields}
+
+
+def record_builder(cls: type) -> Callable[[list[Any]], Any]:
+    """Return what rebuilds an instance from `[name, fields]` or `[name, fields, others]`."""
+    layout = layout_of(cls)
+    names = frozenset(layout.fields or ())
+    simple = layout.has_dict and not layout.slots and layout.fields is not None
+
+    def build(parts: list[Any]) -> Any:
+        fields = parts[1]
+        if simple and len(parts) == 2 and type(fields) is dict and fields.keys() == names:
+            value: Any = _new(cls)
+            _set(value, "__dict__", fields)
+            return value
+        return _fill(cls, layout, fields, parts[2] if len(parts) > 2 else {})
+
+    return build
+
+
+def record_from_fields(cls: type, fields: dict[str, Any]) -> Any:
+    """Rebuild an instance from its fields alone."""
+    return _fill(cls, layout_of(cls), fields, {})
+
+
+def _fill(cls: type, layout: Layout, fields: dict[str, Any], others: dict[str, Any]) -> Any:
+    state = fields if layout.fields is None else _evolved(cls, layout, fields)
+    value: Any = _new(cls)
+    for name, content in {**others, **state}.items():
+        _set(value, name, content)
+    return value
+
+
+def _evolved(cls: type, layout: Layout, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that the class has today: stored ones, and defaults for those it gained."""
+    state = {}
+    for name in layout.fields or ():
+        if name in fields:
+            state[name] = fields[name]
+            continue
+        default = layout.defaults[name]()
+        if default is not NO_DEFAULT:
+            state[name] = default
+        elif name not in layout.optional:
+            raise missing_field(cls, name)
+    return state
+
+
+def missing_field(cls: type, name: str) -> SerializationError:
+    """Return the error for a field that older data lacks."""
+    return SerializationError(
+        f"{type_name(cls)} has a field {name!r} that the stored data lacks. Give it a default"
+    )
