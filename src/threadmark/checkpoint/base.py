@@ -354,8 +354,7 @@ class BaseCheckpointSaver(Bridged, Generic[V]):
         try:
             return self.serde.loads_typed(self.serde.dumps_typed(value))
         except SerializationError as error:
-            error.locate(channel, node)
-            raise
+            raise error.at(channel=channel, node=node)
 
 
 BaseCheckpointSaver._unbridged = BaseCheckpointSaver

@@ -1,0 +1,175 @@
+"""Reads addresses and selections out of configs, and refuses what cannot be one.
+
+Ids, namespaces and names come from outside and are hostile until they have been here. This module
+knows no backend.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from threadmark.config import RunnableConfig
+from threadmark.errors import InvalidArgumentError
+
+__all__ = ["MAIN", "Address", "Selection", "address_of", "check_name", "matches", "selection_of"]
+
+MAIN = "main"
+"""The branch that a thread starts with."""
+
+_LONGEST_ID = 1_024
+_LONGEST_NAME = 4_096
+
+
+class Address(NamedTuple):
+    """Where a config points: a thread, a namespace, and a checkpoint or the tip of a branch."""
+
+    thread_id: str
+    ns: str
+    checkpoint_id: str | None
+    branch: str
+
+
+class Selection(NamedTuple):
+    """What `list` was asked for. `None` stands for "all"."""
+
+    thread_id: str | None
+    ns: str | None
+    checkpoint_id: str | None
+    filter: Mapping[str, Any]
+    before: Address | None
+    limit: int | None
+
+
+def address_of(config: RunnableConfig, *, need_checkpoint: bool = False) -> Address:
+    """Return the address in a config.
+
+    Args:
+        config: The config.
+        need_checkpoint: Whether it must name a checkpoint.
+
+    Raises:
+        InvalidArgumentError: It names no thread, or something in it cannot be an id.
+    """
+    configurable = _configurable(config)
+    checkpoint_id = _optional_id(configurable, "checkpoint_id")
+    if need_checkpoint and checkpoint_id is None:
+        raise InvalidArgumentError(
+            "The config names no checkpoint. Put one into config['configurable']['checkpoint_id']."
+        )
+    return Address(
+        thread_id_of(configurable.get("thread_id")),
+        check_name(configurable.get("checkpoint_ns") or ""),
+        checkpoint_id,
+        check_name(configurable.get("branch") or MAIN),
+    )
+
+
+def thread_id_of(value: Any) -> str:
+    """Return a thread id as text. Whole numbers and UUIDs are taken as well."""
+    if type(value) is str:
+        return _checked_id(value)
+    if isinstance(value, str | int | uuid.UUID) and not isinstance(value, bool):
+        return _checked_id(str(value))
+    raise InvalidArgumentError(
+        f"A thread_id is needed, a text, and {value!r} was given. Put it into "
+        f"config['configurable']['thread_id']."
+    )
+
+
+@lru_cache(maxsize=4_096)
+def check_name(name: str) -> str:
+    """Return the name of a namespace, branch, channel, task or version if every backend can keep it.
+
+    Raises:
+        InvalidArgumentError: It cannot.
+    """
+    return _checked_text(name, _LONGEST_NAME)
+
+
+def selection_of(
+    config: RunnableConfig | None,
+    filter: Mapping[str, Any] | None,
+    before: RunnableConfig | None,
+    limit: int | None,
+) -> Selection:
+    """Return the checked arguments of `list`.
+
+    Raises:
+        InvalidArgumentError: One of them has no meaning.
+    """
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise InvalidArgumentError(f"limit is a whole number, 0 or more, not {limit!r}.")
+    if filter is not None and not (isinstance(filter, Mapping) and all(type(k) is str for k in filter)):
+        raise InvalidArgumentError(f"filter is a dict from metadata keys to values, not {filter!r}.")
+    configurable = {} if config is None else _configurable(config)
+    thread_id = configurable.get("thread_id")
+    ns = configurable.get("checkpoint_ns")
+    return Selection(
+        None if thread_id is None else thread_id_of(thread_id),
+        None if ns is None else check_name(ns),
+        _optional_id(configurable, "checkpoint_id"),
+        filter or {},
+        None if before is None else _before(before, configurable),
+        limit,
+    )
+
+
+def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
+    """Tell whether metadata has all entries of a filter."""
+    return all(metadata.get(key) == value for key, value in filter.items())
+
+
+def _before(before: RunnableConfig, configurable: Mapping[str, Any]) -> Address:
+    if configurable.get("thread_id") is None:
+        raise InvalidArgumentError("before has a meaning only inside one thread; name it in config.")
+    own = {"thread_id": configurable["thread_id"], "checkpoint_ns": configurable.get("checkpoint_ns")}
+    found = address_of(
+        {"configurable": {**own, **_configurable(before)}},
+        need_checkpoint=True,
+    )
+    if found.thread_id != thread_id_of(configurable["thread_id"]):
+        raise InvalidArgumentError("before names a checkpoint of another thread than config.")
+    return found
+
+
+def _configurable(config: RunnableConfig) -> Mapping[str, Any]:
+    configurable = config.get("configurable") if isinstance(config, Mapping) else None
+    if not isinstance(configurable, Mapping):
+        raise InvalidArgumentError(
+            "A config with {'configurable': {'thread_id': ...}} is needed: it says which thread is meant."
+        )
+    return configurable
+
+
+def _optional_id(configurable: Mapping[str, Any], key: str) -> str | None:
+    value = configurable.get(key)
+    return None if not value and not isinstance(value, int) else _checked_id(value)
+
+
+def _checked_id(value: Any) -> str:
+    return _checked_text(value, _LONGEST_ID)
+
+
+def _checked_text(value: Any, longest: int) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"An id or name is a text, not {value!r}.")
+    if len(value) > longest:
+        raise InvalidArgumentError(f"An id or name of {len(value)} characters is over {longest}.")
+    if "\x00" in value or not _encodable(value):
+        raise InvalidArgumentError(
+            f"{value!r} cannot be an id or name: it holds NUL or a lone surrogate, which databases refuse."
+        )
+    return value
+
+
+def _encodable(value: str) -> bool:
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,273 @@
+"""Encodes a commit: everything that a saver does before it touches its storage.
+
+The result holds bytes and plain data only, so that nothing that happens to the live values later can
+reach it. All refusals happen here. What it needs to know about the state of the storage it takes from
+the run's `Memo`, which it brings up to date; it does no I/O and knows no backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from threadmark.checkpoint.address import MAIN, check_name, thread_id_of
+from threadmark.checkpoint.lists import ListMemo, Piece, Recipe, diff, recipe_from
+from threadmark.checkpoint.records import (
+    WRITES_IDX_MAP,
+    ChannelVersions,
+    Checkpoint,
+    Commit,
+    Head,
+    TaskCommit,
+    TaskWrites,
+    ThreadStatus,
+)
+from threadmark.checkpoint.rows import RowCodec, value_row, write_row
+from threadmark.checkpoint.serde.base import Encoded, Row
+
+__all__ = ["EncodedCommit", "EncodedValue", "EncodedWrite", "Memo", "encode"]
+
+_STATUS_OF: Mapping[str, ThreadStatus] = {"__interrupt__": "paused", "__error__": "failed"}
+_ENGINE_KEYS = frozenset({"source", "step", "parents", "writes", "graph", "state_version"})
+"""Metadata that speaks of one checkpoint; the rest is the thread's as well."""
+
+
+@dataclass(slots=True)
+class Memo:
+    """What a run knows about what is stored.
+
+    Attributes:
+        base_id: The checkpoint whose values are known to be stored.
+        versions: Its versions.
+        lists: Its lists, by channel.
+        keys: What the backend wants to remember.
+    """
+
+    base_id: str | None = None
+    versions: ChannelVersions = field(default_factory=dict)
+    lists: dict[str, ListMemo] = field(default_factory=dict)
+    keys: Any = None
+
+
+class EncodedValue(NamedTuple):
+    """A channel's value on its way to storage.
+
+    Attributes:
+        channel: The channel.
+        version: The version that names the value.
+        data: The encoded value, or the recipe of a list.
+        certain: Whether the version is new. If not, it may be stored already and is then left alone.
+    """
+
+    channel: str
+    version: Any
+    data: Encoded | Recipe
+    certain: bool
+
+
+class EncodedWrite(NamedTuple):
+    """A write of a task on its way to storage. A negative index replaces an earlier write."""
+
+    task_id: str
+    idx: int
+    channel: str
+    data: Encoded
+    task_path: str
+
+
+Body: TypeAlias = "Callable[[Checkpoint], Encoded]"
+
+
+@dataclass(slots=True)
+class EncodedCommit:
+    """A commit in bytes. `checkpoint_id` is `None` when it only brings writes."""
+
+    thread_id: str
+    ns: str
+    parent_id: str | None
+    checkpoint_id: str | None
+    head: Head | None
+    branch: str
+    durable: bool
+    status: ThreadStatus | None
+    memo: Memo
+    writes: Sequence[EncodedWrite] = ()
+    body: Encoded = ("null", b"")
+    metadata: Encoded = ("null", b"")
+    about: Mapping[str, Any] = field(default_factory=dict)
+    values: Sequence[EncodedValue] = ()
+    run_id: str | None = None
+    base_id: str | None = None
+
+
+def encode(commit: Commit | TaskCommit, rows: RowCodec, body: Body) -> EncodedCommit:
+    """Encode a commit and bring its memo up to date.
+
+    Args:
+        commit: The commit.
+        rows: How values are encoded.
+        body: Encodes a checkpoint without its values.
+
+    Raises:
+        SerializationError: A value cannot be kept.
+        ValueTooLargeError: A value is over the limit.
+        InvalidArgumentError: An id or a name cannot be kept.
+    """
+    follows = commit.parent_id if isinstance(commit, Commit) else commit.checkpoint_id
+    writes = _writes(commit, follows, rows) if follows is not None else []
+    encoded = EncodedCommit(
+        thread_id=thread_id_of(commit.thread_id),
+        ns=check_name(commit.checkpoint_ns),
+        parent_id=follows,
+        checkpoint_id=None,
+        head=commit.head,
+        branch=commit.head.branch if commit.head else MAIN,
+        durable=commit.durability == "sync",
+        status=next((_STATUS_OF[w.channel] for w in writes if w.channel in _STATUS_OF), None),
+        memo=Memo(),
+        writes=writes,
+    )
+    if isinstance(commit, Commit):
+        _add_checkpoint(encoded, commit, rows, body)
+    return encoded
+
+
+def _add_checkpoint(encoded: EncodedCommit, commit: Commit, rows: RowCodec, body: Body) -> None:
+    checkpoint, memo = commit.checkpoint, commit.memo or encoded.memo
+    encoded.checkpoint_id = check_name(checkpoint["id"])
+    encoded.memo, encoded.status = memo, commit.status
+    encoded.base_id = memo.base_id
+    encoded.values = _values(commit, memo, rows)
+    address = (commit.thread_id, commit.checkpoint_ns, checkpoint["id"])
+    encoded.body = rows.sealed(Row("checkpoint", *address), body(_without_stored(checkpoint)))
+    encoded.metadata = rows.sealed(Row("metadata", *address), rows.dumps(commit.metadata, "metadata"))
+    encoded.about = {k: v for k, v in commit.metadata.items() if k not in _ENGINE_KEYS}
+    encoded.run_id = _run_id(commit.metadata.get("run_id"))
+    memo.base_id = checkpoint["id"]
+    memo.versions = dict(checkpoint["channel_versions"])
+
+
+def _run_id(value: Any) -> str | None:
+    return None if value is None else check_name(str(value))
+
+
+def _without_stored(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint without the values that are stored by version."""
+    versions, values = checkpoint["channel_versions"], checkpoint["channel_values"]
+    bare: Any = {key: value for key, value in checkpoint.items() if key != "channel_values"}
+    unversioned = {c: v for c, v in values.items() if c not in versions}
+    if unversioned:
+        bare["channel_values"] = unversioned
+    return bare  # type: ignore[no-any-return]
+
+
+# Writes
+
+
+def _writes(commit: Commit | TaskCommit, follows: str, rows: RowCodec) -> list[EncodedWrite]:
+    address = (commit.thread_id, commit.checkpoint_ns, follows)
+    return [
+        _write(task, position, address, commit.nodes.get(task.task_id), rows)
+        for task in commit.writes
+        for position in range(len(task.writes))
+    ]
+
+
+def _write(
+    task: TaskWrites, position: int, address: tuple[str, str, str], node: str | None, rows: RowCodec
+) -> EncodedWrite:
+    channel, value = task.writes[position]
+    task_id, index = check_name(task.task_id), WRITES_IDX_MAP.get(channel, position)
+    data = rows.dumps(value, check_name(channel), node)
+    if rows.seals:
+        data = rows.seal(write_row(address, channel, task_id, index), data)
+    return EncodedWrite(task_id, index, channel, data, check_name(task.task_path))
+
+
+# Values
+
+
+def _values(commit: Commit, memo: Memo, rows: RowCodec) -> list[EncodedValue]:
+    checkpoint = commit.checkpoint
+    found = checkpoint["channel_values"]
+    known, new = memo.versions, commit.new_versions
+    encoded = []
+    for channel, version in checkpoint["channel_versions"].items():
+        certain = channel in new
+        if not certain and (known.get(channel) == version or channel not in found):
+            continue
+        check_name(channel)
+        data: Encoded | Recipe
+        if channel not in found or channel in commit.cleared:
+            memo.lists.pop(channel, None)
+            data = ("empty", b"")
+        else:
+            data = _value(commit, channel, version, found[channel], memo, rows)
+        encoded.append(EncodedValue(channel, version, data, certain))
+    return encoded
+
+
+def _value(
+    commit: Commit, channel: str, version: Any, value: Any, memo: Memo, rows: RowCodec
+) -> Encoded | Recipe:
+    if type(value) is list:
+        recipe = _recipe(commit, channel, version, value, memo, rows)
+        if recipe is not None:
+            return recipe
+    memo.lists.pop(channel, None)
+    data = rows.dumps(value, channel, _writer(commit, channel))
+    row = value_row(commit.thread_id, commit.checkpoint_ns, channel, version)
+    return rows.sealed(row, data)
+
+
+def _writer(commit: Commit, channel: str) -> str | None:
+    """Return the node that wrote to a channel, to name it in an error."""
+    writers = (t.task_id for t in commit.writes if any(c == channel for c, _ in t.writes))
+    return next((commit.nodes[task_id] for task_id in writers if task_id in commit.nodes), None)
+
+
+def _recipe(
+    commit: Commit, channel: str, version: Any, value: list[Any], memo: Memo, rows: RowCodec
+) -> Recipe | None:
+    last = memo.lists.get(channel)
+    pieces = _pieces(commit, channel, value, last, rows)
+    if pieces is None:
+        return None
+    follows = last.version if last is not None else None
+    if last is None:
+        last = memo.lists[channel] = ListMemo(version, 0)
+    last.advance(version, pieces, len(value))
+    return Recipe(follows, pieces)
+
+
+def _pieces(
+    commit: Commit, channel: str, value: list[Any], last: ListMemo | None, rows: RowCodec
+) -> list[Piece] | None:
+    old = last.length if last is not None else 0
+    kept = commit.kept.get(channel)
+    runs = recipe_from(kept, old, len(value)) if kept is not None else None
+    if runs is not None:
+        return _from_runs(runs, channel, value, rows)
+    items = rows.dumps_items(value, channel)
+    if items is None:
+        return None
+    return diff(last.items(), items) if last is not None else ([items] if items else [])
+
+
+def _from_runs(
+    runs: list[tuple[int, int]], channel: str, value: list[Any], rows: RowCodec
+) -> list[Piece] | None:
+    pieces: list[Piece] = []
+    at = 0
+    for start, stop in runs:
+        count = stop if start < 0 else stop - start
+        if start < 0:
+            items = rows.dumps_items(value[at : at + count], channel)
+            if items is None:
+                return None
+            pieces.append(items)
+        else:
+            pieces.append((start, stop))
+        at += count
+    return pieces
