@@ -49,9 +49,7 @@ Durability: TypeAlias = Literal["sync", "async", "exit"]
 """When a superstep is saved: before the next begins, while it runs, or only when the run ends."""
 OnConflict: TypeAlias = Literal["raise", "wait"]
 """What a run does when another run works on its thread: lose with an error, or wait its turn."""
-StreamMode: TypeAlias = Literal[
-    "values", "updates", "checkpoints", "tasks", "debug", "messages", "custom"
-]
+StreamMode: TypeAlias = Literal["values", "updates", "checkpoints", "tasks", "debug", "messages", "custom"]
 StreamWriter: TypeAlias = Callable[[Any], None]
 
 
@@ -97,9 +95,7 @@ class RetryPolicy(NamedTuple):
     max_interval: float = 128.0
     max_attempts: int = 3
     jitter: bool = True
-    retry_on: (
-        type[Exception] | Sequence[type[Exception]] | Callable[[Exception], bool]
-    ) = default_retry_on
+    retry_on: type[Exception] | Sequence[type[Exception]] | Callable[[Exception], bool] = default_retry_on
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

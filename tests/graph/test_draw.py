@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadmark.constants import END, START
-from threadmark.graph.draw import Drawing, DrawnEdge
+from threadmark.pregel.draw import Drawing, DrawnEdge
 
 LOOP = Drawing.of(
     ["plan", "act", "report"],

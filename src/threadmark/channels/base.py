@@ -8,9 +8,7 @@ tasks or storage; for lists it keeps a note of what stayed the same, so that sto
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Generic, TypeVar
-
-from typing_extensions import Self
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 from threadmark.checkpoint.base import Kept
 from threadmark.errors import EmptyChannelError

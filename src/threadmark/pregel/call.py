@@ -33,6 +33,7 @@ class Func:
         run_async: Calls it on an event loop; `None` for code that is only sync.
         inject: Pairs of parameter name and what to pass: `config`, `runtime`, `store`, ...
         many: The result is the list of all that a generator yielded.
+        cheap: The code is the engine's own and takes no time worth a thread.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Func:
     run_async: Callable[..., Awaitable[Any]] | None
     inject: tuple[tuple[str, str], ...] = ()
     many: bool = False
+    cheap: bool = False
 
     def arguments(self, scope: Any) -> dict[str, Any]:
         """Return the keyword arguments that the code asked for."""
@@ -53,7 +55,8 @@ class Func:
         """
         if self.sync is None:
             raise InvalidUpdateError(
-                f"{self.name!r} is async only. Run the graph with ainvoke or astream, or make it a plain function."
+                f"{self.name!r} is async only. Run the graph with ainvoke or astream, or make it a plain "
+                f"function."
             )
         if self.inject:
             return self.sync(value, **self.arguments(scope))
@@ -186,11 +189,7 @@ def injection(parameter: inspect.Parameter, annotation: Any) -> str | None:
     by_type = injection_by_type(annotation)
     if by_type is not None:
         return by_type
-    unannotated = annotation is inspect.Parameter.empty or annotation is Any
-    named = parameter.name in INJECTED
-    if named and (unannotated or parameter.name in ("config", "runtime", "store", "writer", "previous", "error")):
-        return parameter.name
-    return None
+    return parameter.name if parameter.name in INJECTED else None
 
 
 def injection_by_type(annotation: Any) -> str | None:

@@ -123,7 +123,7 @@ class Plan:
             for channel in node.triggers:
                 woken.setdefault(channel, []).append(node.name)
         put = object.__setattr__
-        put(self, "triggered", {channel: tuple(names) for channel, names in woken.items()})
+        put(self, "triggered", {channel: tuple(sorted(names)) for channel, names in woken.items()})
         put(self, "forgets", tuple(k for k, c in self.channels.items() if c.forgets))
         ends = (k for k, c in self.channels.items() if type(c).finish is not BaseChannel.finish)
         put(self, "finishers", tuple(ends))

@@ -154,7 +154,7 @@ def next_tasks(
     """
     tasks = pushed(plan, channels, seed)
     if news is None:
-        names: Iterable[str] = plan.nodes
+        names: Iterable[str] = sorted(plan.nodes)
     elif len(news) == 1:
         names = plan.triggered.get(next(iter(news)), ())
     else:

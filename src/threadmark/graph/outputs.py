@@ -1,0 +1,164 @@
+"""From what a node returns, or a condition answers, to writes. Pure functions, made once per node."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from threadmark.constants import END, ROOT, TASKS
+from threadmark.errors import InvalidUpdateError, ParentCommand
+from threadmark.graph.schema import updates_from
+from threadmark.pregel.plan import Write
+from threadmark.types import Command, Send
+
+__all__ = ["output_writer", "router"]
+
+log = logging.getLogger("threadmark.graph")
+
+
+def output_writer(
+    name: str,
+    keys: Sequence[str],
+    nodes: Collection[str],
+    edges: Sequence[Write],
+    *,
+    plain: Collection[str] = (),
+    strict: bool = True,
+) -> Callable[[Any], list[Write]]:
+    """Return the function that turns a node's output into writes.
+
+    Args:
+        name: The node.
+        keys: The state keys.
+        nodes: The names that `goto` may use.
+        edges: Writes that follow every output.
+        plain: The keys without a reducer: of several values that a generator yields, the last counts.
+        strict: Say in the log when a key is not part of the state. Sub-graphs return keys of their own.
+    """
+    known = frozenset(keys)
+    follow = list(edges)
+    unknown_seen: set[str] = set()
+
+    def note_unknown(output: Mapping[str, Any]) -> None:
+        new = sorted(str(k) for k in output if k not in known and k not in unknown_seen)
+        unknown_seen.update(new)
+        if new and strict:
+            log.warning("Node %r returned %s, which the state does not have; dropped.", name, ", ".join(new))
+
+    def updates(output: Any) -> list[Write]:
+        if type(output) is dict or isinstance(output, dict):
+            writes = [(k, v) for k, v in output.items() if k in known]
+            if len(writes) < len(output):
+                note_unknown(output)
+            return writes
+        if output is None:
+            return []
+        if isinstance(output, Command):
+            return command(output)
+        if isinstance(output, list | tuple):
+            return sequence(output)
+        found = updates_from(output, known)
+        if found is None:
+            raise refusal(name, output)
+        return found
+
+    def sequence(output: Sequence[Any]) -> list[Write]:
+        if output and all(isinstance(part, tuple) and len(part) == 2 and part[0] in known for part in output):
+            return list(output)
+        if not all(part is None or isinstance(part, dict | Command) for part in output):
+            raise refusal(name, output)
+        writes = [write for part in output for write in updates(part)]
+        last = {k: i for i, (k, _) in enumerate(writes) if k in plain}
+        return [write for i, write in enumerate(writes) if last.get(write[0], i) == i]
+
+    def command(given: Command[Any]) -> list[Write]:
+        if given.graph == Command.PARENT:
+            raise ParentCommand(given)
+        if given.graph is not None:
+            raise InvalidUpdateError(f"Node {name!r}: Command.graph must be None or Command.PARENT.")
+        writes = command_update(given.update)
+        targets = [given.goto] if isinstance(given.goto, str | Send) else given.goto
+        return writes + [write for target in targets for write in goto(name, target, nodes)]
+
+    def command_update(update: Any) -> list[Write]:
+        return [] if update is None else updates(update)
+
+    def root_updates(output: Any) -> list[Write]:
+        if isinstance(output, Command):
+            return command(output)
+        if isinstance(output, list | tuple) and any(isinstance(part, Command) for part in output):
+            return [write for part in output for write in root_updates(part)]
+        return [] if output is None else [(ROOT, output)]
+
+    if ROOT in known:
+        command_update = root_updates
+        return lambda output: root_updates(output) + follow
+    return lambda output: updates(output) + follow
+
+
+def refusal(name: str, output: Any) -> InvalidUpdateError:
+    """Return the error for an output that is no update."""
+    shown = repr(output)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    return InvalidUpdateError(
+        f"Node {name!r} returned {shown}, a {type(output).__name__}. Return a dict of state keys, a Command, "
+        f"or None."
+    )
+
+
+def goto(source: str, target: Any, nodes: Collection[str]) -> list[Write]:
+    """Return the writes that make a node run next.
+
+    Raises:
+        InvalidUpdateError: There is no such node.
+    """
+    if isinstance(target, Send):
+        if target.node not in nodes:
+            raise InvalidUpdateError(f"Node {source!r} sends to {target.node!r}, {no_node(nodes)}")
+        return [(TASKS, target)]
+    if target == END:
+        return []
+    if target not in nodes:
+        raise InvalidUpdateError(f"Node {source!r} goes to {target!r}, {no_node(nodes)}")
+    return [(f"branch:to:{target}", None)]
+
+
+def no_node(nodes: Collection[str]) -> str:
+    """Return the end of a sentence that begins with an unknown node."""
+    return f"which does not exist. Nodes: {', '.join(sorted(nodes))}."
+
+
+def router(
+    source: str, nodes: Collection[str], path_map: Mapping[Any, str] | None, then: Sequence[Write] = ()
+) -> Callable[[Any], list[Write]]:
+    """Return the function that turns the answer of a condition into writes.
+
+    Args:
+        source: The node that the condition follows.
+        nodes: The nodes that exist.
+        path_map: From answers to node names.
+        then: Writes that follow every answer.
+    """
+
+    def target_of(answer: Any) -> Any:
+        if isinstance(answer, Send) or path_map is None:
+            return answer
+        try:
+            return path_map[answer]
+        except (KeyError, TypeError):
+            raise InvalidUpdateError(
+                f"The condition after {source!r} answered {answer!r}; path_map has {list(path_map)}."
+            ) from None
+
+    def route(answer: Any) -> list[Write]:
+        answers = answer if isinstance(answer, list | tuple) else [answer]
+        targets = [target_of(a) for a in answers]
+        for target in targets:
+            if target is None:
+                raise InvalidUpdateError(
+                    f"The condition after {source!r} answered None. Return a node name, a Send, or END."
+                )
+        return [write for target in targets for write in goto(source, target, nodes)] + list(then)
+
+    return route

@@ -1,0 +1,219 @@
+"""The async driver: performs a run's commands on the event loop of the caller.
+
+It decides nothing about the run. It differs from `drive.py` only in how it waits. Code that is not async runs
+in a thread, so that it cannot block the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from contextvars import copy_context
+from typing import Any
+
+from threadmark.checkpoint.base import Commit, TaskCommit
+from threadmark.errors import NodeCancelledError, NodeTimeoutError
+from threadmark.pregel.body import CacheGet, CachePut, Call, Sleep, execute
+from threadmark.pregel.committer import AsyncCommitter
+from threadmark.pregel.drive import Abandoned, deliver, moment, time_left
+from threadmark.pregel.rules import Task
+from threadmark.pregel.run import Run
+from threadmark.pregel.scope import Session, TaskScope
+from threadmark.pregel.spec import Emit, Execute, Finished, Mark, Stop, Wait
+from threadmark.pregel.stream import Chunk
+
+__all__ = ["adrive"]
+
+
+async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
+    """Perform a run to its end, and yield the chunks that its own caller listens to."""
+    committer: AsyncCommitter | None = session.committer
+    runner = AsyncRunner(session)
+    steps = run.go()
+    answer: Any = None
+    error: BaseException | None = None
+    try:
+        while True:
+            try:
+                command = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration:
+                break
+            answer = None
+            try:
+                kind = type(command)
+                if kind is Execute or kind is Wait:
+                    if kind is Execute:
+                        if committer is not None:
+                            await committer.check()
+                        answer = await runner.start(command.tasks)
+                    while not answer:
+                        item = await runner.inbox.get()
+                        if isinstance(item, Finished):
+                            answer = [item, *runner.ready()]
+                        elif item.mode in session.own_modes or item.mode in session.outer_modes:
+                            yield item
+                elif kind is Commit or kind is TaskCommit:
+                    await committer.take(command)
+                elif kind is Mark:
+                    answer = moment(session, command.version)
+                elif kind is Emit:
+                    if not isinstance(error, Abandoned):
+                        for chunk in deliver(command.chunks, session):
+                            yield chunk
+                else:
+                    assert kind is Stop
+                    answer = await runner.stop()
+                error = None
+            except GeneratorExit:
+                error = Abandoned()
+            except BaseException as failure:
+                error = failure
+    except Abandoned:
+        return
+    finally:
+        if committer is not None:
+            await committer.close()
+
+
+class AsyncRunner:
+    """Runs the tasks of a superstep.
+
+    Args:
+        session: The run.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.loop = asyncio.get_running_loop()
+        self.inbox: asyncio.Queue[Finished | Chunk] = asyncio.Queue()
+        self.running: dict[Task, asyncio.Task[None] | None] = {}
+        limit = session.max_concurrency
+        self.slots = asyncio.Semaphore(limit) if limit else None
+
+    async def start(self, tasks: list[Task]) -> list[Finished]:
+        """Start tasks. A single one that nobody listens to is run to its end."""
+        session = self.session
+        if len(tasks) == 1 and not session.listens_inside:
+            self.running[tasks[0]] = None
+            finished = await self.perform(tasks[0])
+            del self.running[tasks[0]]
+            return [finished]
+        if session.parent is None or session.own_modes & {"custom", "messages"}:
+            session.send = self.send
+        for task in tasks:
+            work = self.perform_and_tell(task)
+            self.running[task] = asyncio.create_task(work, context=copy_context())
+        return []
+
+    def send(self, chunk: Chunk) -> None:
+        """Take a chunk from inside a task, on the loop or from a thread."""
+        self.loop.call_soon_threadsafe(self.inbox.put_nowait, chunk)
+
+    def ready(self) -> list[Finished]:
+        """Return the tasks that have finished, up to the first chunk that waits to be shown."""
+        finished = []
+        waiting: Any = self.inbox._queue  # type: ignore[attr-defined]
+        while waiting and isinstance(waiting[0], Finished):
+            finished.append(self.inbox.get_nowait())
+        return finished  # type: ignore[return-value]
+
+    async def stop(self) -> list[Finished]:
+        """Cancel the tasks that still run, and wait for them."""
+        running, self.running = self.running, {}
+        for work in running.values():
+            if work is not None:
+                work.cancel()
+        await asyncio.gather(*(work for work in running.values() if work), return_exceptions=True)
+        ends: dict[Task, Finished] = {}
+        while not self.inbox.empty():
+            item = self.inbox.get_nowait()
+            if isinstance(item, Finished) and item.task in running:
+                ends[item.task] = item
+        for task in running:
+            if task not in ends:
+                error = NodeCancelledError(f"The run was cancelled while {task.name!r} was running.")
+                ends[task] = Finished(task, error)
+        return list(ends.values())
+
+    async def perform_and_tell(self, task: Task) -> None:
+        """Run a task in an asyncio task of its own."""
+        if self.slots is None:
+            finished = await self.perform(task)
+        else:
+            async with self.slots:
+                finished = await self.perform(task)
+        # Chunks that threads sent are still on their way through the loop; the end must come after them.
+        self.loop.call_soon(self.tell, finished)
+
+    def tell(self, finished: Finished) -> None:
+        """Report a finished task."""
+        if self.running.pop(finished.task, None) is not None:
+            self.inbox.put_nowait(finished)
+
+    async def perform(self, task: Task) -> Finished:
+        """Run a task."""
+        scope = TaskScope(self.session, task)
+        leave = scope.enter()
+        body = execute(task, scope)
+        answer: Any = None
+        try:
+            need = next(body)
+            while True:
+                try:
+                    answer = await self.meet(need, scope)
+                except BaseException as error:
+                    need = body.throw(error)
+                else:
+                    need = body.send(answer)
+        except StopIteration as end:
+            task.writes = end.value
+            return Finished(task)
+        except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            return Finished(task, error)
+        finally:
+            leave()
+
+    async def meet(self, need: Any, scope: TaskScope) -> Any:
+        """Do what a task waits for."""
+        if type(need) is Call:
+            if need.timeout is None and need.idle_timeout is None:
+                return await self.call(need, scope)
+            return await self.call_in_time(need, scope)
+        if type(need) is Sleep:
+            return await asyncio.sleep(need.seconds + (random.random() if need.jitter else 0))
+        cache = self.session.cache
+        assert cache is not None
+        if type(need) is CacheGet:
+            return (await cache.aget([need.key])).get(need.key)
+        assert type(need) is CachePut
+        return await cache.aset({need.key: (need.writes, need.ttl)})
+
+    async def call(self, call: Call, scope: TaskScope) -> Any:
+        """Call user code: on the loop if it is async, in a thread if it is not."""
+        func = call.func
+        if func.run_async is not None:
+            return await func.acall(scope, call.value)
+        if func.cheap:
+            return func.call(scope, call.value)
+        return await self.loop.run_in_executor(None, copy_context().run, func.call, scope, call.value)
+
+    async def call_in_time(self, call: Call, scope: TaskScope) -> Any:
+        """Call user code and give up on it after its timeout."""
+        last_beat = [time.monotonic()]
+        scope.beat = lambda: last_beat.__setitem__(0, time.monotonic())
+        started = time.monotonic()
+        work = asyncio.ensure_future(self.call(call, scope))
+        try:
+            while True:
+                left, limit = time_left(call, started, last_beat[0])
+                done, _ = await asyncio.wait({work}, timeout=max(left, 0))
+                if done:
+                    return work.result()
+                if time_left(call, started, last_beat[0])[0] <= 0:
+                    raise NodeTimeoutError(scope.task.name, limit)
+        finally:
+            work.cancel()

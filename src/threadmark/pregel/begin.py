@@ -1,0 +1,270 @@
+"""How a run begins: with new input, by going on, with answers and commands, or as a fork of the past.
+
+Part of the state machine in `run.py`: these functions change a `Run` and yield its commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from threadmark.checkpoint.base import TaskWrites
+from threadmark.constants import INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
+from threadmark.errors import (
+    EmptyInputError,
+    InvalidArgumentError,
+    InvalidUpdateError,
+    MultipleInterruptsError,
+    UnknownInterruptError,
+)
+from threadmark.pregel.plan import Plan, Write
+from threadmark.pregel.rules import Task, match_writes
+from threadmark.pregel.saved import refuse_lost_nodes
+from threadmark.pregel.spec import Command as DriverCommand
+from threadmark.types import Command, Send
+
+if TYPE_CHECKING:
+    from threadmark.pregel.run import Run
+
+__all__ = ["begin", "command_writes"]
+
+Steps: TypeAlias = Generator[DriverCommand, Any, None]
+
+
+def begin(run: Run) -> Steps:
+    """Bring a run to the point where its first superstep can start."""
+    if run.spec.recursion_limit < 1:
+        raise InvalidArgumentError("recursion_limit must be at least 1.")
+    given = run.spec.input
+    if run.saved is not None and continues(run, given):
+        yield from go_on(run, given)
+    elif isinstance(given, Command):
+        yield from start_with_command(run, given)
+    elif given is None:
+        raise EmptyInputError(
+            "There is nothing to go on with: the thread is empty, or there is no checkpointer. Pass an input."
+        )
+    else:
+        yield from take_input(run, given)
+
+
+def continues(run: Run, given: Any) -> bool:
+    """Tell whether a run goes on from its checkpoint rather than taking an input."""
+    if not run.spec.nested:
+        return given is None or isinstance(given, Command)
+    # A namespace without a counter of its own belongs to one task: whatever is there is its own work.
+    # A lasting one is continued only if what it holds was begun by the same superstep of the parent.
+    assert run.saved is not None
+    same_step = run.saved.metadata.get("parents") == dict(run.spec.parents)
+    return not run.spec.lasting or same_step
+
+
+# New input
+
+
+def take_input(run: Run, given: Any) -> Steps:
+    """Begin with an input: what was unfinished is given up, but nothing that had finished is lost."""
+    value = run.plan.trim(given)
+    abandoned: list[Task] = []
+    if run.saved is not None:
+        abandoned = give_up(run)
+    inputs = Task(input_node(run), (), (), ("", "", 0), writes=[(run.plan.input_channel, value)])
+    run.seen_input()
+    yield from run.apply([*abandoned, inputs], run.step)
+    run.unsaved = []
+    yield from run.commit("input")
+    yield from run.show_checkpoint()
+
+
+def input_node(run: Run) -> Any:
+    """Return a node to stand for whoever passed the input."""
+    return run.plan.nodes.get(START) or next(iter(run.plan.nodes.values()))
+
+
+def give_up(run: Run) -> list[Task]:
+    """Return the unfinished superstep as tasks that only consume their triggers. Of tasks that had
+    finished, the writes to the state are kept; what they would have woken is not.
+    """
+    tasks = run.find_tasks()
+    loose = match_writes(tasks, pending(run))
+    for task in tasks:
+        task.writes = [(c, v) for c, v in task.writes or () if c not in run.plan.triggered and c != TASKS]
+        task.cached = False
+    kept = [(c, v) for c, v in loose if c in run.channels and c not in run.plan.triggered and c != TASKS]
+    return [*tasks, null_task(run, kept)] if kept else tasks
+
+
+def pending(run: Run) -> list[tuple[str, str, Any]]:
+    """Return the writes that are saved under the loaded checkpoint."""
+    return list((run.saved.pending_writes if run.saved is not None else None) or ())
+
+
+def null_task(run: Run, writes: list[Write]) -> Task:
+    """Return writes that come from no node in the form of a task."""
+    return Task(input_node(run), (), (), ("", "", 0), writes=writes, _id=NULL_TASK_ID)
+
+
+# Going on
+
+
+def go_on(run: Run, given: Any) -> Steps:
+    """Begin where the loaded checkpoint stands."""
+    command = given if isinstance(given, Command) else Command()
+    refuse_lost_nodes(run.plan, run.checkpoint)
+    run.checkpoint["versions_seen"][INTERRUPT] = dict(run.checkpoint["channel_versions"])
+    tasks = run.find_tasks()
+    loose = match_writes(tasks, pending(run))
+    answers = dict(run.spec.answers)
+    if command.resume is not None and not run.spec.nested:
+        answers = read_answers(command.resume, tasks)
+    if run.spec.saves and (run.spec.copies or not run.spec.at_tip):
+        yield from fork(run)
+        tasks = carry_over(tasks, run.find_tasks(), answers)
+        loose = []
+    yield from give_answers(run, tasks, answers)
+    run.spec.answers = answers
+    yield from take_update(run, command, loose)
+    run.show_values()
+    run.parent_address = parent_address(run)
+    yield from run.show_checkpoint()
+
+
+def parent_address(run: Run) -> Any:
+    """Return the config of the checkpoint before the loaded one."""
+    return run.saved.parent_config if run.saved is not None else None
+
+
+def read_answers(resume: Any, tasks: list[Task]) -> dict[str, Any]:
+    """Return the answers of `Command(resume=...)` by interrupt id.
+
+    Raises:
+        UnknownInterruptError: An id is not pending, or nothing is.
+        MultipleInterruptsError: One answer, several questions.
+    """
+    unfinished = [i for task in tasks if task.writes is None for i in task.interrupts]
+    waiting = [i.id for task in tasks for i in task.unanswered()] or [i.id for i in unfinished]
+    known = {i.id for i in unfinished}
+    if isinstance(resume, dict) and resume and all(map(is_question_id, resume)):
+        unknown = [i for i in resume if i not in known]
+        if unknown:
+            raise UnknownInterruptError(unknown, sorted(known))
+        return dict(resume)
+    if not waiting:
+        raise UnknownInterruptError(["(any)"], [])
+    if len(waiting) > 1:
+        raise MultipleInterruptsError(waiting)
+    return {waiting[0]: resume}
+
+
+def is_question_id(key: Any) -> bool:
+    """Tell whether a key of a resume map can only be an interrupt id: 32 hexadecimal digits."""
+    return isinstance(key, str) and len(key) == 32 and not set(key) - set("0123456789abcdef")
+
+
+def give_answers(run: Run, tasks: list[Task], answers: Mapping[str, Any]) -> Steps:
+    """Give each task the answers to its own questions, and save them; hold back tasks that got none."""
+    saves: list[TaskWrites] = []
+    for task in tasks:
+        if task.writes is not None or not task.interrupts:
+            continue
+        if place_answers(task, answers):
+            saves.append(TaskWrites(*task.saved_writes[:2], [(RESUME, task.answers)]))
+        elif answers and task.unanswered() and not any(i.id in answers for i in task.interrupts):
+            task.stalled = True
+    if saves and run.spec.saves:
+        yield run.task_commit(saves)
+
+
+def place_answers(task: Task, answers: Mapping[str, Any]) -> bool:
+    """Put answers to a task's own questions in their places. The answer to a question that was answered
+    before replaces the earlier one: the task has not finished, so nothing has used it yet.
+    """
+    placed = False
+    for question in task.interrupts:
+        for index in range(len(task.answers) + 1):
+            if question.id in answers and task.question_id(index) == question.id:
+                task.answers[index : index + 1] = [answers[question.id]]
+                placed = True
+                break
+    return placed
+
+
+def carry_over(old: list[Task], new: list[Task], answers: dict[str, Any]) -> list[Task]:
+    """Hand the answers that were given for tasks of the past to the same tasks of a fork."""
+    by_path = {task.path: task for task in new}
+    for task in old:
+        copy = by_path.get(task.path)
+        for index in range(len(task.answers) + 1):
+            question = task.question_id(index)
+            if copy is not None and question in answers:
+                copy.answers = [*task.answers[:index], answers.pop(question)]
+    return new
+
+
+def fork(run: Run) -> Steps:
+    """Continue from the past: copy the loaded checkpoint, so that what follows hangs on the copy."""
+    if run.spec.copies:
+        run.last_saved = None
+        run.changed = set(run.checkpoint["channel_versions"]) & run.channels.keys()
+    run.set_identity((yield from run.next_version()), run.step)
+    run.checkpoint["updated_channels"] = None
+    run.step += 1
+    run.tasks = None
+    run.find_tasks()
+    yield from run.commit("fork")
+
+
+def take_update(run: Run, command: Command[Any], loose: list[Write]) -> Steps:
+    """Apply writes that come from no node: those saved earlier, and those of the command."""
+    fresh = list(command_writes(run.plan, command))
+    writes = [*loose, *fresh]
+    if not writes:
+        return
+    tasks = run.tasks
+    if run.spec.saves and fresh and tasks:
+        yield run.task_commit([TaskWrites(NULL_TASK_ID, "", writes)])
+    identity = run.checkpoint["id"], run.checkpoint["ts"], run.step
+    finished = {task.path: task for task in tasks or ()}
+    yield from run.apply([null_task(run, writes)], run.step)
+    if not tasks and fresh and run.spec.saves:
+        # Nothing is pending, so the update gets a checkpoint of its own.
+        yield from run.commit("update")
+        return
+    run.checkpoint["id"], run.checkpoint["ts"], run.step = identity
+    run.tasks = None
+    run.tasks = [finished.get(task.path, task) for task in run.find_tasks()]
+
+
+def start_with_command(run: Run, command: Command[Any]) -> Steps:
+    """Begin a new thread with a command instead of an input."""
+    if command.resume is not None:
+        raise UnknownInterruptError(["(any)"], [])
+    writes = list(command_writes(run.plan, command))
+    if not writes:
+        raise EmptyInputError("The command holds neither an update nor a goto, and the thread is empty.")
+    run.seen_input()
+    yield from run.apply([null_task(run, writes)], run.step)
+    yield from run.commit("input")
+    run.show_values()
+    yield from run.show_checkpoint()
+
+
+def command_writes(plan: Plan, command: Command[Any]) -> list[Write]:
+    """Return the writes of a command that a run is given.
+
+    Raises:
+        InvalidUpdateError: It is for a parent graph, or names a node that does not exist.
+    """
+    if command.graph is not None:
+        raise InvalidUpdateError("There is no parent graph: this run is the outermost one.")
+    writes: list[Write] = []
+    if command.update is not None:
+        start = plan.nodes[START] if START in plan.nodes else next(iter(plan.nodes.values()))
+        writes += [(c, v) for c, v in start.writes(command.update) if c not in plan.triggered]
+    targets = [command.goto] if isinstance(command.goto, str | Send) else command.goto
+    for target in targets:
+        name = target.node if isinstance(target, Send) else target
+        if name not in plan.nodes:
+            raise InvalidUpdateError(f"goto={name!r} names no node. Nodes: {', '.join(sorted(plan.nodes))}.")
+        writes.append((TASKS, target) if isinstance(target, Send) else (f"branch:to:{name}", START))
+    return writes

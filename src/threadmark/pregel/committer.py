@@ -1,0 +1,160 @@
+"""How a run's commits reach its saver: in order, prepared in the run's own thread, never lost silently.
+
+With durability "async" one commit may be under way while the next superstep runs; the one after it waits.
+So the queue is bounded, order is kept, and an error surfaces before another node starts. Values are encoded
+before a commit leaves the run's thread, so what a later node changes in place cannot leak into it.
+
+With durability "exit" a sub-graph's commits wait for those of the graph around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from threadmark.checkpoint.base import BaseCheckpointSaver, Commit, Head, Loaded, TaskCommit
+from threadmark.types import Durability
+
+__all__ = ["AsyncCommitter", "Committer", "SyncCommitter"]
+
+
+class Committer:
+    """What both kinds share: the head that this run last saw, and the commits of sub-graphs that wait.
+
+    Args:
+        saver: Where to save.
+        loaded: What was loaded at the start of the run.
+        durability: When supersteps are saved.
+        outer: The committer of the graph around this one.
+    """
+
+    def __init__(
+        self,
+        saver: BaseCheckpointSaver,
+        loaded: Loaded,
+        durability: Durability,
+        outer: Any = None,
+    ) -> None:
+        self.saver = saver
+        self.head: Head | None = loaded.head
+        self.memo = loaded.memo
+        self.durability = durability
+        self.outer = outer if durability == "exit" else None
+        self.waiting: list[Any] = []
+
+    def prepare(self, work: Commit | TaskCommit) -> Any:
+        """Encode a commit; from here on later changes to live values cannot reach it."""
+        # What waits for the graph around it follows that graph's commit, which is the one that is compared.
+        work.head = self.head if self.outer is None else None
+        if isinstance(work, Commit):
+            work.memo = self.memo
+        return self.saver.prepare(work)
+
+    def hold(self, prepared: Any) -> None:
+        """Keep a commit of this sub-graph until the graph around it has saved."""
+        outermost = self.outer
+        while outermost.outer is not None:
+            outermost = outermost.outer
+        outermost.waiting.append(prepared)
+
+
+class SyncCommitter(Committer):
+    """Saves from a thread that may block."""
+
+    pool: ThreadPoolExecutor | None = None
+    under_way: Future[None] | None = None
+
+    def take(self, work: Commit | TaskCommit) -> None:
+        """Save a commit, or have it saved while the run goes on."""
+        self.drain()
+        prepared = self.prepare(work)
+        if self.outer is not None:
+            self.hold(prepared)
+        elif self.durability == "async" and not self.saver.commit_inline:
+            self.pool = self.pool or ThreadPoolExecutor(1, "threadmark-commit")
+            self.under_way = self.pool.submit(self.write, prepared)
+        else:
+            self.write(prepared)
+
+    def write(self, prepared: Any) -> None:
+        """Save a prepared commit, and then what sub-graphs have waiting."""
+        self.head = self.saver.commit(prepared) or self.head
+        waiting, self.waiting = self.waiting, []
+        for held in waiting:
+            self.saver.commit(held)
+
+    def drain(self) -> None:
+        """Wait for what is being saved; raise what went wrong."""
+        under_way, self.under_way = self.under_way, None
+        if under_way is not None:
+            under_way.result()
+
+    def check(self) -> None:
+        """Raise what went wrong with a commit that has ended meanwhile."""
+        if self.under_way is not None and self.under_way.done():
+            self.drain()
+
+    def close(self) -> None:
+        """Wait for what is being saved, and let go of the thread."""
+        try:
+            self.drain()
+        finally:
+            if self.pool is not None:
+                self.pool.shutdown()
+
+
+class AsyncCommitter(Committer):
+    """Saves from an event loop."""
+
+    under_way: asyncio.Task[None] | None = None
+
+    async def take(self, work: Commit | TaskCommit) -> None:
+        """Save a commit, or have it saved while the run goes on."""
+        await self.drain()
+        prepared = self.prepare(work)
+        if self.outer is not None:
+            self.hold(prepared)
+        elif self.durability == "async":
+            self.under_way = asyncio.ensure_future(self.write(prepared))
+        else:
+            await until_done(asyncio.ensure_future(self.write(prepared)))
+
+    async def write(self, prepared: Any) -> None:
+        """Save a prepared commit, and then what sub-graphs have waiting."""
+        self.head = await self.saver.acommit(prepared) or self.head
+        waiting, self.waiting = self.waiting, []
+        for held in waiting:
+            await self.saver.acommit(held)
+
+    async def drain(self) -> None:
+        """Wait for what is being saved; raise what went wrong."""
+        under_way, self.under_way = self.under_way, None
+        if under_way is not None:
+            await until_done(under_way)
+
+    async def check(self) -> None:
+        """Raise what went wrong with a commit that has ended meanwhile."""
+        if self.under_way is not None and self.under_way.done():
+            await self.drain()
+
+    async def close(self) -> None:
+        """Wait for what is being saved."""
+        await self.drain()
+
+
+async def until_done(task: asyncio.Task[None]) -> None:
+    """Wait for a task to end; a cancellation of the waiter is passed on only after that."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+        except BaseException:
+            break
+    if cancelled is not None:
+        raise cancelled
+    task.result()

@@ -1,0 +1,316 @@
+"""From the arguments of `invoke` and its kin to a `Spec` and a `Session`.
+
+Here it is decided whether a run stands alone or belongs to a task of another graph, which namespace it
+saves to, and which checkpoint it starts from. Everything a caller can get wrong is refused here, before
+anything is read or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, get_args
+
+from threadmark.checkpoint.base import BaseCheckpointSaver, Loaded
+from threadmark.config import RunnableConfig, current_scope
+from threadmark.errors import CheckpointNotFoundError, InvalidArgumentError
+from threadmark.pregel.run import Run
+from threadmark.pregel.scope import Session, TaskScope, thread_of
+from threadmark.pregel.spec import Spec
+from threadmark.pregel.stream import MODES
+from threadmark.types import All, Command, Durability, StreamMode
+
+if TYPE_CHECKING:
+    from threadmark.pregel.main import Pregel
+
+__all__ = ["Launch", "Options", "launch", "saver_for"]
+
+ADDRESS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
+DEFAULT_RECURSION_LIMIT = 10_007
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """The arguments of a run beside input and config, as `invoke` and `stream` document them."""
+
+    context: Any = None
+    modes: frozenset[str] = frozenset()
+    output_keys: str | Sequence[str] | None = None
+    interrupt_before: All | Sequence[str] | None = None
+    interrupt_after: All | Sequence[str] | None = None
+    durability: Durability | None = None
+    subgraphs: bool = False
+
+
+@dataclass(slots=True)
+class Launch:
+    """A run that is ready to be loaded.
+
+    Attributes:
+        spec: What to do.
+        session: The surroundings.
+        address: The config to load from, when there is a saver.
+        from_past: The caller named a checkpoint, so it may not be the tip.
+    """
+
+    spec: Spec
+    session: Session
+    address: RunnableConfig = field(default_factory=RunnableConfig)
+    from_past: bool = False
+
+    def run(self, graph: Pregel, loaded: Loaded | None, tip: str | None) -> Run:
+        """Return the state machine, given what was loaded and the id of the branch's tip.
+
+        Raises:
+            CheckpointNotFoundError: The checkpoint that the caller named is not there.
+        """
+        saved = loaded.saved if loaded is not None else None
+        wanted = self.address.get("configurable", {}).get("checkpoint_id")
+        if wanted and saved is None:
+            raise CheckpointNotFoundError(self.session.thread_id or "", wanted)
+        self.spec.at_tip = saved is None or not wanted or saved.checkpoint["id"] == tip
+        run = Run(graph.plan, self.spec, saved)
+        self.session.run = run
+        return run
+
+
+def as_modes(mode: StreamMode | Sequence[StreamMode]) -> frozenset[str]:
+    """Return stream modes as a set.
+
+    Raises:
+        InvalidArgumentError: A mode does not exist.
+    """
+    modes = frozenset([mode] if isinstance(mode, str) else mode)
+    unknown = sorted(map(str, modes - MODES))
+    if unknown:
+        raise InvalidArgumentError(
+            f"No stream mode {', '.join(unknown)}. There are: {', '.join(sorted(MODES))}."
+        )
+    return modes
+
+
+def launch(graph: Pregel, given: Any, config: RunnableConfig | None, options: Options) -> Launch:
+    """Prepare a run.
+
+    Raises:
+        InvalidArgumentError: An argument is wrong, or the thread is not named.
+    """
+    outer = enclosing(config)
+    durability = options.durability or (outer.session.durability if outer else None) or "async"
+    if durability not in get_args(Durability):
+        raise InvalidArgumentError(f"durability must be 'sync', 'async' or 'exit', not {durability!r}.")
+    check_command(given, nested=outer is not None)
+    if outer is not None:
+        return launch_nested(graph, given, config, options, outer, durability)
+    return launch_root(graph, given, config, options, durability)
+
+
+def enclosing(config: RunnableConfig | None) -> TaskScope | None:
+    """Return the task that a run belongs to: the running one, unless the caller names another thread."""
+    scope = current_scope()
+    if not isinstance(scope, TaskScope):
+        return None
+    own = thread_of(config) if config else None
+    return scope if own is None or own == scope.session.thread_id else None
+
+
+def check_command(given: Any, *, nested: bool) -> None:
+    """Refuse a command whose parts make no sense as the input of a run."""
+    if isinstance(given, Command) and nested and given.resume is not None:
+        raise InvalidArgumentError("Answers are given to the outermost graph, not to a sub-graph.")
+
+
+def saver_for(graph: Pregel, outer: TaskScope | None) -> BaseCheckpointSaver[Any] | None:
+    """Return the saver that a run uses: the graph's own, or that of the graph around it.
+
+    Raises:
+        InvalidArgumentError: A graph that stands alone has no saver of its own but asks for one.
+    """
+    own = graph.checkpointer
+    if isinstance(own, BaseCheckpointSaver):
+        return own
+    if own is False:
+        return None
+    if outer is not None:
+        return outer.session.saver
+    if own is True:
+        raise InvalidArgumentError("checkpointer=True is for sub-graphs. Give the outermost graph a saver.")
+    return None
+
+
+def launch_root(
+    graph: Pregel, given: Any, config: RunnableConfig | None, options: Options, durability: Durability
+) -> Launch:
+    """Prepare a run that stands alone."""
+    full = merged(graph.config, config)
+    saver = saver_for(graph, None)
+    configurable = full.get("configurable") or {}
+    thread_id = thread_of(full)
+    if saver is not None and thread_id is None:
+        raise InvalidArgumentError(
+            "A graph with a checkpointer needs to know the thread: config={'configurable': {'thread_id': ...}}."
+        )
+    spec = new_spec(graph, given, full, options, durability)
+    session = new_session(graph, full, options, durability, None)
+    result = Launch(spec, session)
+    if saver is not None:
+        assert thread_id is not None
+        spec.saves, spec.thread_id = True, thread_id
+        session.saver, session.thread_id = saver.with_known_types(graph.plan.known_types), thread_id
+        result.address = root_address(thread_id, configurable, session)
+        result.from_past = "checkpoint_id" in result.address["configurable"]
+    return result
+
+
+def root_address(thread_id: str, configurable: Mapping[str, Any], session: Session) -> RunnableConfig:
+    """Return the config to load a root graph from. A config that names a checkpoint of a sub-graph also
+    names that of the root, and notes which checkpoint the sub-graph is to go on from.
+    """
+    ns, checkpoint_id = configurable.get("checkpoint_ns") or "", configurable.get("checkpoint_id")
+    address = {"thread_id": thread_id, "checkpoint_ns": ""}
+    if "branch" in configurable:
+        address["branch"] = configurable["branch"]
+    if ns:
+        known = configurable.get("checkpoint_map") or {}
+        if checkpoint_id and "" not in known:
+            raise InvalidArgumentError(
+                "This config names a checkpoint of a sub-graph but not of the graph around it. Take the config "
+                "from get_state(..., subgraphs=True), or from the sub-graph's own history."
+            )
+        session.replays = {plain(n): (n, c) for n, c in known.items() if n and c}
+        if checkpoint_id:
+            session.replays[plain(ns)] = (ns, checkpoint_id)
+        checkpoint_id = known.get("")
+    if checkpoint_id:
+        address["checkpoint_id"] = checkpoint_id
+    return {"configurable": address}
+
+
+def plain(ns: str) -> str:
+    """Return a namespace without the task ids, which a fork does not share with its past."""
+    return "|".join(part.partition(":")[0] for part in ns.split("|"))
+
+
+def launch_nested(
+    graph: Pregel,
+    given: Any,
+    config: RunnableConfig | None,
+    options: Options,
+    outer: TaskScope,
+    durability: Durability,
+) -> Launch:
+    """Prepare a run that belongs to a task of another graph."""
+    around = outer.session
+    full = merged(merged(around.config, graph.config), config)
+    full["configurable"] = {k: v for k, v in (full.get("configurable") or {}).items() if k not in ADDRESS}
+    saver = saver_for(graph, outer)
+    lasting = graph.checkpointer is True
+    spec = new_spec(graph, given, full, options, durability)
+    session = new_session(graph, full, options, durability, outer)
+    spec.nested, spec.lasting = True, lasting
+    spec.ns = session.ns = outer.child_namespace(lasting=lasting)
+    spec.parents = {**around.run.spec.parents, around.ns: around.run.checkpoint["id"]}
+    spec.answers = around.run.spec.answers
+    spec.modes = options.modes | session.outer_modes
+    result = Launch(spec, session)
+    if saver is not None:
+        spec.saves, spec.thread_id = True, around.thread_id
+        session.saver, session.thread_id = saver.with_known_types(graph.plan.known_types), around.thread_id
+        result.address = nested_address(spec, session)
+        result.from_past = "checkpoint_id" in result.address["configurable"]
+    return result
+
+
+def nested_address(spec: Spec, session: Session) -> RunnableConfig:
+    """Return the config to load a sub-graph from: its namespace, or the past that it is to go on from."""
+    ns, replay = spec.ns, session.replays.pop(plain(spec.ns), None)
+    address = {"thread_id": spec.thread_id, "checkpoint_ns": ns}
+    if replay is not None:
+        address["checkpoint_ns"], address["checkpoint_id"] = replay
+        spec.copies = replay[0] != ns
+    return {"configurable": address}
+
+
+def new_spec(
+    graph: Pregel, given: Any, config: RunnableConfig, options: Options, durability: Durability
+) -> Spec:
+    """Return the spec of a run, without its address."""
+    before = graph.interrupt_before if options.interrupt_before is None else options.interrupt_before
+    after = graph.interrupt_after if options.interrupt_after is None else options.interrupt_after
+    metadata = dict(config.get("metadata") or {})
+    if config.get("run_id"):
+        metadata["run_id"] = str(config["run_id"])
+    limit = config.get("recursion_limit")
+    keys = options.output_keys
+    return Spec(
+        given,
+        modes=options.modes,
+        output_keys=graph.plan.output_keys
+        if keys is None
+        else keys
+        if isinstance(keys, str)
+        else tuple(keys),
+        interrupt_before=before if before == "*" else frozenset(before or ()),
+        interrupt_after=after if after == "*" else frozenset(after or ()),
+        durability=durability,
+        recursion_limit=DEFAULT_RECURSION_LIMIT if limit is None else limit,
+        metadata=metadata,
+    )
+
+
+def new_session(
+    graph: Pregel,
+    config: RunnableConfig,
+    options: Options,
+    durability: Durability,
+    outer: TaskScope | None,
+) -> Session:
+    """Return the surroundings of a run, without its saver."""
+    session = Session(
+        config,
+        store=graph.store,
+        cache=graph.cache,
+        context=graph.as_context(options.context),
+        durability=durability,
+        own_modes=options.modes,
+        outer_modes=options.modes if options.subgraphs and outer is None else frozenset(),
+        max_concurrency=config.get("max_concurrency"),
+        parent=outer,
+    )
+    if outer is None:
+        return session
+    around = outer.session
+    return replace(
+        session,
+        thread_id=around.thread_id,
+        store=graph.store or around.store,
+        cache=graph.cache or around.cache,
+        context=around.context if options.context is None else session.context,
+        outer_modes=around.outer_modes,
+        send=around.send if around.outer_modes else None,
+        handlers=around.handlers,
+        replays=around.replays,
+    )
+
+
+def merged(base: RunnableConfig | None, config: RunnableConfig | None) -> RunnableConfig:
+    """Return two configs as one; dicts are merged, tags are joined, the second wins elsewhere.
+
+    Raises:
+        InvalidArgumentError: A config is not a dict.
+    """
+    result: dict[str, Any] = dict(base or {})
+    if config is not None and not isinstance(config, Mapping):
+        raise InvalidArgumentError(f"config must be a dict, not {type(config).__name__}.")
+    for key, value in (config or {}).items():
+        if value is None:
+            continue
+        if key in ("configurable", "metadata"):
+            if not isinstance(value, Mapping):
+                raise InvalidArgumentError(f"config[{key!r}] must be a dict, not {type(value).__name__}.")
+            result[key] = {**(result.get(key) or {}), **value}
+        elif key == "tags":
+            result[key] = list(dict.fromkeys([*(result.get(key) or ()), *value]))
+        else:
+            result[key] = value
+    return result  # type: ignore[return-value]

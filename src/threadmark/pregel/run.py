@@ -1,0 +1,439 @@
+"""One run of a graph as a state machine: events in, commands out.
+
+`Run.go` is a generator. It yields the commands of `spec.py` and is sent their answers; errors of a
+command are thrown into it. It decides everything about a run: what to start, what to save and when, what
+to show, when to pause. It has no clock, thread, randomness or I/O of its own, so the same events always
+give the same run.
+
+What is shown is shown only after what it shows was handed to storage: an acknowledged step is a saved one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from threadmark.channels.base import MISSING, SAME
+from threadmark.checkpoint.base import (
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    Commit,
+    TaskCommit,
+    TaskWrites,
+)
+from threadmark.config import RunnableConfig
+from threadmark.constants import ERROR, INPUT, INTERRUPT
+from threadmark.errors import GraphInterrupt, GraphRecursionError, NodeCancelledError
+from threadmark.pregel import begin, ids, stream
+from threadmark.pregel.plan import Channels, Plan
+from threadmark.pregel.rules import Task, apply_writes, next_tasks, pauses, preview
+from threadmark.pregel.saved import hydrate, writable
+from threadmark.pregel.spec import (
+    Command,
+    Emit,
+    Execute,
+    Finished,
+    Mark,
+    Outcome,
+    Spec,
+    Stop,
+    Wait,
+    address,
+)
+from threadmark.pregel.stream import Chunk
+from threadmark.types import Interrupt, StreamMode
+
+__all__ = ["Run"]
+
+Steps: TypeAlias = Generator[Command, Any, None]
+
+
+class Run:
+    """The state of one run.
+
+    Args:
+        plan: The graph.
+        spec: What to do.
+        saved: The checkpoint to start from, if there is one.
+
+    Attributes:
+        checkpoint: The current checkpoint; its id is that of the last superstep.
+        channels: The live channels.
+        step: The number of the superstep that runs or comes next.
+        stop: The number of the first superstep that is not allowed any more.
+        tasks: The tasks of the superstep; `None` when they must be found.
+        outcome: What the run came to, once it has ended.
+    """
+
+    def __init__(self, plan: Plan, spec: Spec, saved: CheckpointTuple | None) -> None:
+        self.plan = plan
+        self.spec = spec
+        self.saved = saved
+        self.outcome = Outcome()
+        state = hydrate(plan, saved)
+        self.checkpoint = state.checkpoint
+        self.channels = state.channels
+        self.migrated = state.migrated
+        self.changed: set[str] = set()
+        self.version: Any = max(self.checkpoint["channel_versions"].values(), default=None)
+        self.ticks = ids.ticks_of(self.checkpoint["id"])
+        self.step = saved.metadata.get("step", -2) + 1 if saved is not None else -1
+        self.stop = self.step + spec.recursion_limit + 1
+        self.last_saved = self.checkpoint["id"] or None
+        self.source: Any = "loop"
+        self.tasks: list[Task] | None = None
+        self.unsaved: list[TaskWrites] = []
+        self.names: dict[str, str] = {}
+        self.shown: list[Chunk] = []
+        self.values_changed = False
+        self.modes = frozenset(spec.modes)
+        self.outputs = {spec.output_keys} if isinstance(spec.output_keys, str) else set(spec.output_keys)
+
+    # The course of a run
+
+    def go(self) -> Steps:
+        """Run to the end, to a pause, or to an error."""
+        try:
+            yield from begin.begin(self)
+            while not self.outcome.paused and (yield from self.superstep()):
+                pass
+        except GeneratorExit:
+            raise
+        except BaseException:
+            if self.spec.durability == "exit" and self.spec.saves:
+                yield from self.keep()
+            raise
+        if self.spec.durability == "exit":
+            yield from self.keep()
+        if not self.outcome.paused:
+            self.outcome.output = stream.read_values(self.channels, self.spec.output_keys)
+        yield from self.flush()
+
+    def superstep(self) -> Generator[Command, Any, bool]:
+        """Run one superstep; tell whether the run goes on."""
+        if self.step > self.stop:
+            raise GraphRecursionError(
+                f"The run took more than {self.spec.recursion_limit} supersteps without coming to an end. "
+                f"Check the graph for a loop, or raise config={{'recursion_limit': ...}}."
+            )
+        tasks = self.find_tasks()
+        if not tasks:
+            return False
+        if self.spec.interrupt_before and pauses(self.checkpoint, self.spec.interrupt_before, tasks):
+            yield from self.pause_at_breakpoint()
+            return False
+        yield from self.run_tasks(tasks)
+        if any(task.writes is None for task in tasks):
+            yield from self.pause(tasks)
+            return False
+        yield from self.finish_step(tasks)
+        if self.spec.interrupt_after and pauses(self.checkpoint, self.spec.interrupt_after, tasks):
+            yield from self.pause_at_breakpoint()
+            return False
+        return True
+
+    def find_tasks(self, news: set[str] | None = None) -> list[Task]:
+        """Return the tasks of the superstep to come."""
+        if self.tasks is None:
+            seed = (self.checkpoint["id"], self.spec.ns, self.step)
+            self.tasks = next_tasks(self.plan, self.checkpoint, self.channels, seed, news)
+        return self.tasks
+
+    def finish_step(self, tasks: list[Task]) -> Steps:
+        """Apply the writes of finished tasks, save the new checkpoint, and show it."""
+        yield from self.apply(tasks, self.step)
+        yield from self.commit("loop")
+        if self.values_changed:
+            self.show_values()
+        yield from self.show_checkpoint()
+        yield from self.flush()
+
+    # Tasks
+
+    def run_tasks(self, tasks: list[Task]) -> Steps:
+        """Run the tasks that have no writes yet, and save what finishes before the others."""
+        todo = [task for task in tasks if task.writes is None and not task.stalled]
+        self.announce(tasks)
+        if not todo:
+            return
+        yield from self.flush()
+        running = set(todo)
+        failed: Task | None = None
+        finished: list[Finished] = yield from self.guarded(Execute(todo), running)
+        while True:
+            for event in finished:
+                running.discard(event.task)
+                failed = self.hear(event) or failed
+            if not running and failed is None:
+                break
+            yield from self.save_finished()
+            if failed is not None and not running:
+                yield from self.fail(failed)
+            yield from self.flush()
+            finished = yield from self.guarded(Stop() if failed else Wait(), running)
+
+    def announce(self, tasks: list[Task]) -> None:
+        """Give the tasks their inputs and show that they begin."""
+        managed = {k: value(self.step, self.stop) for k, value in self.plan.managed.items()}
+        for task in tasks:
+            if task.send is not None:
+                arg = task.send.arg
+                task.input = arg if task.node.coerce is None else task.node.coerce(arg)
+            else:
+                task.input = task.node.read(self.channels, managed)
+            if not self.modes or task.node.hidden:
+                continue
+            self.show_task("task", stream.task_start(task))
+            if task.writes is not None:
+                self.show("updates", stream.update_chunk(self.plan, task))
+
+    def hear(self, event: Finished) -> Task | None:
+        """Take note of a task that came to its end; return it if it failed."""
+        task, error = event
+        self.names[task.id] = task.name
+        if error is None:
+            self.unsaved.append(task.saved_writes)
+            if self.modes and not task.node.hidden:
+                self.show("updates", stream.update_chunk(self.plan, task))
+                self.show_task("task_result", stream.task_end(self.plan, task))
+            return None
+        if isinstance(error, GraphInterrupt):
+            task.interrupts = tuple(error.interrupts)
+            self.unsaved.append(TaskWrites(*task.saved_writes[:2], [(INTERRUPT, list(error.interrupts))]))
+            self.show_pause(task.interrupts)
+            self.show_task("task_result", stream.task_end(self.plan, task))
+            return None
+        task.error = error
+        self.unsaved.append(TaskWrites(*task.saved_writes[:2], [(ERROR, error)]))
+        self.show_task("task_result", stream.task_end(self.plan, task))
+        # A task that was stopped because another one failed is not the one to blame.
+        return None if isinstance(error, NodeCancelledError) else task
+
+    def fail(self, task: Task) -> Steps:
+        """End the run with the error of a task."""
+        yield from self.flush()
+        error = task.error
+        assert error is not None
+        error.add_note(f"During task {task.name!r} with id {task.id!r}.")
+        raise error
+
+    def guarded(self, command: Command, running: set[Task]) -> Generator[Command, Any, list[Finished]]:
+        """Give a command; if the run is cancelled meanwhile, save a record of it."""
+        try:
+            return (yield command)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            for event in (yield Stop()):
+                self.hear(event)
+            yield from self.save_finished()
+            raise
+
+    # Pauses
+
+    def pause(self, tasks: list[Task]) -> Steps:
+        """Stop at the questions of this superstep's tasks."""
+        for task in tasks:
+            if task.stalled:
+                self.show_pause(tuple(task.unanswered()))
+        yield from self.save_finished()
+        self.outcome.interrupts = tuple(i for task in tasks if task.writes is None for i in task.interrupts)
+        finished = [task for task in tasks if task.writes is not None]
+        channels = preview(self.channels, finished) if finished else self.channels
+        self.outcome.output = stream.read_values(channels, self.spec.output_keys)
+        if finished and "values" in self.modes:
+            self.show("values", self.outcome.output, self.outcome.interrupts)
+        self.outcome.paused = True
+
+    def pause_at_breakpoint(self) -> Steps:
+        """Stop before or after a node that `interrupt_before` or `interrupt_after` names."""
+        self.show("updates", {INTERRUPT: ()})
+        self.outcome.output = stream.read_values(self.channels, self.spec.output_keys)
+        self.outcome.paused = True
+        yield from self.flush()
+
+    # Storage
+
+    def apply(self, tasks: list[Task], step: int) -> Steps:
+        """Apply writes, and make the current checkpoint the one of superstep `step`."""
+        moment = yield from self.next_version()
+        backup = self.backup() if self.spec.durability == "exit" else None
+        try:
+            changed, news = apply_writes(self.plan, self.checkpoint, self.channels, tasks, self.version)
+        except BaseException:
+            if backup is not None:
+                self.checkpoint, self.channels = backup
+            raise
+        for channel in self.migrated:
+            self.checkpoint["channel_versions"][channel] = self.version
+        self.changed |= changed | self.migrated
+        self.migrated = set()
+        self.set_identity(moment, step)
+        self.values_changed = any(c in self.outputs for task in tasks for c, _ in task.writes or ())
+        self.checkpoint["updated_channels"] = sorted(news)
+        self.step = step + 1
+        self.tasks = None
+        self.find_tasks(news)
+
+    def next_version(self) -> Generator[Command, Any, ids.Moment | None]:
+        """Move on to the next version; return the moment if there is a saver to tell it to."""
+        if not self.spec.saves:
+            self.version = (self.version or 0) + 1
+            return None
+        moment: ids.Moment = yield Mark(self.version)
+        self.version = moment.version
+        return moment
+
+    def set_identity(self, moment: ids.Moment | None, step: int) -> None:
+        """Give the current checkpoint a new id and time."""
+        if moment is not None:
+            self.ticks = max(moment.ticks, self.ticks + 1)
+            self.checkpoint["id"] = ids.checkpoint_id(self.ticks, step, moment.random)
+            self.checkpoint["ts"] = ids.timestamp(self.ticks)
+
+    def backup(self) -> tuple[Checkpoint, Channels]:
+        """Return a copy of where the run stands, for a superstep whose writes cannot be applied."""
+        return writable(self.checkpoint), {k: c.copy() for k, c in self.channels.items()}
+
+    def commit(self, source: str) -> Steps:
+        """Save the current checkpoint, unless that waits for the end of the run."""
+        self.source = source
+        if self.spec.durability == "exit":
+            self.unsaved = []
+        elif self.spec.saves:
+            yield from self.write_commit()
+
+    def write_commit(self) -> Steps:
+        """Save the current checkpoint and the writes that led to it."""
+        new = {k: v for k, v in self.checkpoint["channel_versions"].items() if k in self.changed}
+        saved = self.refresh_values(new)
+        yield Commit(
+            thread_id=self.spec.thread_id or "",
+            checkpoint_ns=self.spec.ns,
+            parent_id=self.last_saved,
+            checkpoint=self.checkpoint,
+            metadata=self.metadata(self.step - 1),
+            new_versions=new,
+            writes=self.unsaved if self.last_saved else (),
+            kept={k: kept for k in new if (kept := self.channels[k].kept) and type(saved.get(k)) is list},
+            cleared=[k for k in new if k not in saved],
+            durability=self.spec.durability,
+            nodes=self.names,
+            status="running" if self.tasks else "idle",
+        )
+        for k in new:
+            self.channels[k].kept = SAME
+        self.last_saved = self.checkpoint["id"]
+        self.changed = set()
+        self.unsaved = []
+        self.names = {}
+
+    def refresh_values(self, names: Iterable[str]) -> dict[str, Any]:
+        """Bring the checkpoint's values of these channels up to date, and return all values."""
+        values = self.checkpoint["channel_values"]
+        for name in names:
+            value = self.channels[name].checkpoint()
+            if value is MISSING:
+                values.pop(name, None)
+            else:
+                values[name] = value
+        return values
+
+    def metadata(self, step: int) -> CheckpointMetadata:
+        """Return the metadata of the current checkpoint."""
+        metadata: dict[str, Any] = {"source": self.source, "step": step, "parents": dict(self.spec.parents)}
+        if self.plan.named:
+            metadata["graph"] = self.plan.name
+        if self.plan.version != 1:
+            metadata["state_version"] = self.plan.version
+        metadata.update(self.spec.metadata)
+        return metadata  # type: ignore[return-value]
+
+    def save_finished(self) -> Steps:
+        """Save the writes of finished tasks while others still run, or because the run stops here."""
+        if not self.spec.saves:
+            self.unsaved = []
+        elif self.unsaved and self.spec.durability != "exit":
+            yield self.task_commit(self.unsaved)
+            self.unsaved = []
+
+    def task_commit(self, writes: list[TaskWrites]) -> TaskCommit:
+        """Return writes of tasks in the form in which they are saved under the current checkpoint."""
+        return TaskCommit(
+            thread_id=self.spec.thread_id or "",
+            checkpoint_ns=self.spec.ns,
+            checkpoint_id=self.checkpoint["id"],
+            writes=writes,
+            durability=self.spec.durability,
+            nodes=self.names,
+        )
+
+    def keep(self) -> Steps:
+        """With durability "exit": save where the run stands, and the writes of its last tasks."""
+        if self.changed or self.checkpoint["id"] != (self.last_saved or ""):
+            pending, self.unsaved = self.unsaved, []
+            yield from self.write_commit()
+            self.unsaved = pending
+        current = {task.id for task in self.tasks or ()}
+        writes = [w for w in self.unsaved if w.task_id in current]
+        if writes:
+            yield self.task_commit(writes)
+        self.unsaved = []
+
+    # Streams
+
+    def show(self, mode: StreamMode, data: Any, interrupts: tuple[Interrupt, ...] = ()) -> None:
+        """Put a chunk in line, if somebody listens to its mode."""
+        if mode in self.modes:
+            self.shown.append(Chunk(self.spec.ns, mode, data, interrupts))
+
+    def flush(self) -> Steps:
+        """Send the chunks that are in line."""
+        if self.shown:
+            chunks, self.shown = self.shown, []
+            yield Emit(chunks)
+
+    def show_values(self, interrupts: tuple[Interrupt, ...] = ()) -> None:
+        """Show the output channels."""
+        if "values" in self.modes:
+            self.show("values", stream.read_values(self.channels, self.spec.output_keys), interrupts)
+
+    def show_pause(self, interrupts: tuple[Interrupt, ...]) -> None:
+        """Show questions as they come up."""
+        self.show("updates", {INTERRUPT: interrupts})
+        self.show_values(interrupts)
+
+    def show_task(self, kind: str, payload: Mapping[str, Any]) -> None:
+        """Show the beginning or the end of a task."""
+        self.show("tasks", payload)
+        if "debug" in self.modes:
+            self.show("debug", stream.debug_chunk(self.step, kind, payload))
+
+    def show_checkpoint(self, parent: RunnableConfig | None = None) -> Steps:
+        """Show the current checkpoint."""
+        if not self.spec.saves or not self.modes & {"checkpoints", "debug"}:
+            return
+        yield from ()
+        payload = stream.checkpoint_chunk(
+            self.plan,
+            self.channels,
+            self.address(self.checkpoint["id"]),
+            parent or self.parent_address,
+            self.metadata(self.step - 1),
+            self.find_tasks(),
+        )
+        self.parent_address = payload["config"]
+        self.show("checkpoints", payload)
+        if "debug" in self.modes:
+            self.show("debug", stream.debug_chunk(self.step - 1, "checkpoint", payload))
+
+    parent_address: RunnableConfig | None = None
+
+    def address(self, checkpoint_id: str) -> RunnableConfig:
+        """Return the config of one of this run's checkpoints."""
+        return address(self.spec.thread_id or "", self.spec.ns, checkpoint_id, self.spec.parents)
+
+    def seen_input(self) -> None:
+        """Note in the checkpoint that an input came in."""
+        self.checkpoint["versions_seen"].setdefault(INPUT, {})

@@ -1,0 +1,262 @@
+"""What surrounds a running task: its run (`Session`), and the task as user code sees it (`TaskScope`).
+
+The scope travels in a context variable. It makes configs and runtimes only when somebody asks for them, so a
+node that wants neither pays for neither.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from threadmark.checkpoint.base import BaseCheckpointSaver
+from threadmark.config import RunnableConfig, _scope
+from threadmark.constants import PREVIOUS
+from threadmark.errors import GraphInterrupt, InvalidArgumentError
+from threadmark.pregel.rules import Task
+from threadmark.pregel.stream import Chunk
+from threadmark.runtime import ExecutionInfo, Runtime, _no_heartbeat, _no_writer
+from threadmark.types import Durability, Interrupt
+
+if TYPE_CHECKING:
+    from threadmark.cache.base import BaseCache
+    from threadmark.pregel.committer import Committer
+    from threadmark.pregel.run import Run
+    from threadmark.store.base import BaseStore
+
+__all__ = ["Session", "TaskScope", "thread_of"]
+
+
+@dataclass(slots=True)
+class Session:
+    """One run's surroundings: everything that is not decided by the state machine.
+
+    Attributes:
+        config: The user's config, complete with the run's address.
+        thread_id: The thread, `None` without a saver.
+        ns: The namespace that the run saves to.
+        saver: Where it saves.
+        store: The store for nodes.
+        cache: Where results of nodes are kept.
+        context: What the caller passed as `context`.
+        durability: When supersteps are saved.
+        own_modes: The stream modes of the run's own caller.
+        outer_modes: The stream modes of a root caller that listens to sub-graphs.
+        send: Takes a chunk from inside a task, from any thread; `None` when nobody listens.
+        max_concurrency: The largest number of tasks at once.
+        handlers: LangChain callback handlers of the run, for `messages`.
+        committer: What saves; sub-runs wait for it and may hand it their commits.
+        parent: The task of another graph that this run belongs to.
+        run: The state machine.
+        replays: For sub-graph namespaces of a fork: the namespace and checkpoint of the past to copy.
+    """
+
+    config: RunnableConfig
+    thread_id: str | None = None
+    ns: str = ""
+    saver: BaseCheckpointSaver | None = None
+    store: BaseStore | None = None
+    cache: BaseCache[Any] | None = None
+    context: Any = None
+    durability: Durability = "async"
+    own_modes: frozenset[str] = frozenset()
+    outer_modes: frozenset[str] = frozenset()
+    send: Callable[[Chunk], None] | None = None
+    max_concurrency: int | None = None
+    handlers: tuple[Any, ...] = ()
+    committer: Committer | Any = None
+    parent: TaskScope | None = None
+    run: Run | Any = None
+    replays: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def listens_inside(self) -> bool:
+        """Whether somebody wants to hear from inside of tasks while they run."""
+        return bool(self.outer_modes or self.own_modes & {"custom", "messages"})
+
+
+@dataclass(slots=True)
+class TaskScope:
+    """A running task, as user code sees it.
+
+    Attributes:
+        session: The run.
+        task: The task.
+        asked: How many questions this attempt has asked.
+        calls: How many sub-graph runs this attempt has begun, by namespace.
+        attempt: 1 for the first attempt.
+        error: What the node failed with, for its error handler.
+        beat: Called by `runtime.heartbeat()`.
+    """
+
+    session: Session
+    task: Task
+    asked: int = 0
+    calls: dict[str, int] = field(default_factory=dict)
+    attempt: int = 1
+    error: Any = None
+    beat: Callable[[], None] = _no_heartbeat
+    _config: RunnableConfig | None = None
+    _runtime: Runtime[Any] | None = None
+
+    def restart(self, attempt: int) -> None:
+        """Forget what the last attempt did."""
+        self.asked = 0
+        self.calls.clear()
+        self.attempt = attempt
+        self._runtime = None
+
+    @property
+    def config(self) -> RunnableConfig:
+        """The config of this task."""
+        if self._config is None:
+            self._config = self.make_config()
+        return self._config
+
+    def make_config(self) -> RunnableConfig:
+        """Return the user's config with the address of this run and facts about this task."""
+        session, task = self.session, self.task
+        config = session.config.copy()
+        run = session.run
+        configurable = dict(config.get("configurable") or {})
+        configurable["checkpoint_ns"] = session.ns
+        configurable["checkpoint_id"] = run.checkpoint["id"] or None
+        configurable["checkpoint_map"] = {**run.spec.parents, session.ns: run.checkpoint["id"]}
+        if session.thread_id is not None:
+            configurable["thread_id"] = session.thread_id
+        config["configurable"] = configurable
+        config["metadata"] = {**(config.get("metadata") or {}), **self.facts()}
+        tags = [*(config.get("tags") or []), *task.node.tags]
+        if tags:
+            config["tags"] = tags
+        if session.handlers:
+            config["callbacks"] = with_handlers(config.get("callbacks"), session.handlers)
+        return config
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the metadata of callbacks and message chunks says about this task."""
+        task = self.task
+        return {
+            **task.node.metadata,
+            "langgraph_step": self.session.run.step,
+            "langgraph_node": task.name,
+            "langgraph_triggers": task.triggers,
+            "langgraph_path": task.path,
+            "langgraph_checkpoint_ns": task.namespace,
+        }
+
+    @property
+    def runtime(self) -> Runtime[Any]:
+        """The runtime of this task."""
+        if self._runtime is None:
+            session = self.session
+            previous = session.run.channels.get(PREVIOUS)
+            self._runtime = Runtime(
+                context=session.context,
+                store=session.store,
+                stream_writer=self.write_custom if session.send and self.hears_custom() else _no_writer,
+                heartbeat=self.beat,
+                previous=previous.value or None if previous is not None else None,
+                execution_info=self.execution_info(),
+            )
+        return self._runtime
+
+    def execution_info(self) -> ExecutionInfo:
+        """Return which task this is."""
+        run_id = self.session.config.get("run_id")
+        return ExecutionInfo(
+            checkpoint_id=self.session.run.checkpoint["id"],
+            checkpoint_ns=self.task.namespace,
+            task_id=self.task.id,
+            thread_id=self.session.thread_id,
+            run_id=str(run_id) if run_id else None,
+            node_attempt=self.attempt,
+        )
+
+    def hears_custom(self) -> bool:
+        """Tell whether somebody listens to custom chunks of this run."""
+        return "custom" in self.session.own_modes or "custom" in self.session.outer_modes
+
+    def write_custom(self, data: Any) -> None:
+        """Send a chunk to `stream_mode="custom"`."""
+        self.beat()
+        if self.session.send is not None:
+            self.session.send(Chunk(self.session.ns, "custom", data))
+
+    def ask(self, value: Any) -> Any:
+        """Return the answer to this task's next question, or pause the run."""
+        index = self.asked
+        self.asked += 1
+        if index < len(self.task.answers):
+            return self.task.answers[index]
+        raise GraphInterrupt([Interrupt(value=value, id=self.task.question_id(index))])
+
+    def child_namespace(self, *, lasting: bool) -> str:
+        """Return the namespace for a sub-graph run of this task.
+
+        Args:
+            lasting: The sub-graph keeps its state from one parent superstep to the next, so its namespace
+                names no task.
+        """
+        own = self.task.namespace
+        if lasting:
+            return "|".join(part.partition(":")[0] for part in own.split("|"))
+        count = self.calls.get(own, 0)
+        self.calls[own] = count + 1
+        return f"{own}|{count}" if count else own
+
+    def enter(self) -> Callable[[], None]:
+        """Make this the scope of the code that follows, and return the function that undoes it."""
+        token = _scope.set(self)
+        if not (self.session.handlers or self.session.config.get("callbacks")):
+            return lambda: _scope.reset(token)
+        leave_langchain = enter_langchain(self)
+
+        def leave() -> None:
+            leave_langchain()
+            _scope.reset(token)
+
+        return leave
+
+
+def with_handlers(callbacks: Any, handlers: tuple[Any, ...]) -> Any:
+    """Return callbacks (a list, a LangChain manager, or nothing) with more handlers."""
+    if callbacks is None:
+        return list(handlers)
+    if isinstance(callbacks, list):
+        return [*callbacks, *handlers]
+    manager = callbacks.copy()
+    for handler in handlers:
+        manager.add_handler(handler, inherit=True)
+    return manager
+
+
+def enter_langchain(scope: TaskScope) -> Callable[[], None]:
+    """Let LangChain runnables that are called without a config find this task's callbacks.
+
+    Only if the program itself uses LangChain. Returns the function that undoes it.
+    """
+    runnables: Any = sys.modules.get("langchain_core.runnables.config")
+    if runnables is None:
+        return lambda: None
+    variable = runnables.var_child_runnable_config
+    token = variable.set(scope.config)
+    return lambda: variable.reset(token)
+
+
+def thread_of(config: Mapping[str, Any]) -> str | None:
+    """Return the thread that a config names.
+
+    Raises:
+        InvalidArgumentError: It is not a text or a number, or empty.
+    """
+    thread_id = (config.get("configurable") or {}).get("thread_id")
+    if thread_id is None:
+        return None
+    if isinstance(thread_id, bool) or not isinstance(thread_id, str | int) or thread_id == "":
+        if type(thread_id).__name__ == "UUID":
+            return str(thread_id)
+        raise InvalidArgumentError(f"thread_id must be a non-empty text, not {thread_id!r}.")
+    return str(thread_id)
