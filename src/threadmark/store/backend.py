@@ -69,11 +69,14 @@ class View(NamedTuple):
         span: The namespaces.
         filter: The values. A backend may use it to fetch fewer records; it need not.
         now: The moment. Expired records must be left out.
+        writing: Whether this is inside a transaction that writes: what it wrote must be seen, and may
+            yet be undone.
     """
 
     span: Span
     filter: Filter | None
     now: int
+    writing: bool = False
 
 
 class Source(Protocol):

@@ -62,7 +62,7 @@ class RecordStore(BaseStore):
             semantic=index is not None and index.embeddings is not None,
             durable=durable,
         )
-        self._sweeper = Sweeper(self.sweep_ttl)
+        self._sweeper = Sweeper(self._sweep)
 
     @abstractmethod
     def _perform(self, operation: Operation[T]) -> T:
@@ -96,6 +96,9 @@ class RecordStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Remove the items that have expired, some at a time, and return how many there were."""
+        return self._sweep()
+
+    def _sweep(self) -> int:
         swept = 0
         while True:
             batch = self._perform(self._operations.sweep(_SWEPT_AT_ONCE))

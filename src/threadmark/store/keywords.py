@@ -14,9 +14,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["RRF", "fused", "query_words", "scored", "words_of"]
+__all__ = ["WordScores", "fused", "query_words", "words_of"]
 
-RRF = 60
+_RRF = 60
 """The constant of reciprocal rank fusion: how little the difference between high ranks counts."""
 
 _K1, _B = 1.2, 0.75
@@ -44,31 +44,48 @@ def query_words(query: str) -> list[str]:
     return list(dict.fromkeys(words_of(query)))[:_MOST_QUERY_WORDS]
 
 
-def scored(words: Sequence[str], texts: Iterable[tuple[int, Mapping[str, int]]]) -> list[tuple[int, float]]:
-    """Return the items that hold any of the words, with their scores, best first.
+class WordScores:
+    """Scores items by the words of a query, as they are added.
 
     Args:
         words: The words of the query.
-        texts: Each item's number, and how often it holds which word. All of them are the collection
-            in which a word is rare or not.
     """
-    lengths: list[int] = []
-    holding: Counter[str] = Counter()
-    found: list[tuple[int, int, dict[str, int]]] = []
-    for item, counts in texts:
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = words
+        self._items = 0
+        self._length = 0
+        self._holding: Counter[str] = Counter()
+        self._found: list[tuple[int, int, dict[str, int]]] = []
+
+    def add(self, item: int, counts: Mapping[str, int]) -> bool:
+        """Add an item to the collection in which a word is rare or not.
+
+        Args:
+            item: Its number.
+            counts: How often it holds which word.
+
+        Returns:
+            Whether it holds any word of the query.
+        """
         length = sum(counts.values())
-        lengths.append(length)
-        hits = {word: counts[word] for word in words if word in counts}
+        self._items += 1
+        self._length += length
+        hits = {word: counts[word] for word in self._words if word in counts}
         if hits:
-            holding.update(hits.keys())
-            found.append((item, length, hits))
-    mean = sum(lengths) / len(lengths) if lengths else 0.0
-    weights = {word: _weight(len(lengths), count) for word, count in holding.items()}
-    scores = [
-        (item, sum(weights[word] * _gain(count, length, mean) for word, count in hits.items()))
-        for item, length, hits in found
-    ]
-    return sorted(scores, key=lambda entry: (-entry[1], entry[0]))
+            self._holding.update(hits.keys())
+            self._found.append((item, length, hits))
+        return bool(hits)
+
+    def ranked(self) -> list[tuple[int, float]]:
+        """Return the items that hold any word of the query with their scores, best first."""
+        mean = self._length / max(1, self._items)
+        weights = {word: _weight(self._items, count) for word, count in self._holding.items()}
+        scores = [
+            (item, sum(weights[word] * _gain(count, length, mean) for word, count in hits.items()))
+            for item, length, hits in self._found
+        ]
+        return sorted(scores, key=lambda entry: (-entry[1], entry[0]))
 
 
 def fused(rankings: Iterable[Iterable[int]]) -> dict[int, float]:
@@ -83,7 +100,7 @@ def fused(rankings: Iterable[Iterable[int]]) -> dict[int, float]:
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, item in enumerate(ranking, 1):
-            scores[item] = scores.get(item, 0.0) + 1 / (RRF + rank)
+            scores[item] = scores.get(item, 0.0) + 1 / (_RRF + rank)
     return scores
 
 

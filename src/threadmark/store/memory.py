@@ -22,7 +22,7 @@ from threadmark.store.backend import Hit, Record, Source, View
 from threadmark.store.checks import Count, Search
 from threadmark.store.core import RecordStore
 from threadmark.store.indexing import WHOLE_VALUE, Index, record_words
-from threadmark.store.keywords import scored
+from threadmark.store.keywords import WordScores
 from threadmark.store.namespaces import Span, encode_namespace
 from threadmark.store.operations import Job
 from threadmark.store.ops import IndexConfig, TTLConfig
@@ -228,8 +228,11 @@ class _Records:
         )
 
     def matching(self, view: View, words: Sequence[str]) -> Source:
-        texts = ((record.seq, self._words_of(record)) for record in self._living(view) if record.fields != ())
-        return _Hits(Hit(self._by_seq[seq], score, (-score, seq)) for seq, score in scored(words, texts))
+        scores = WordScores(words)
+        for record in self._living(view):
+            if record.fields != ():
+                scores.add(record.seq, self._words_of(record))
+        return _Hits(Hit(self._by_seq[seq], score, (-score, seq)) for seq, score in scores.ranked())
 
     def _below(self, span: Span) -> list[dict[str, Record]]:
         names = self._names[bisect_left(self._names, span.low) : bisect_left(self._names, span.high)]

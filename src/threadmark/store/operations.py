@@ -103,7 +103,7 @@ class Operations:
         # The time is read inside the transaction: waiting for it may have taken a while.
         now = self._now()
         touched: list[Record] = []
-        results = yield from self._each(jobs, now, touched)
+        results = yield from self._each(jobs, now, touched, writing=True)
         if touched:
             yield from self._backend.touch(touched, now)
         if any(isinstance(job.request, Put) and job.request.ttl for job in jobs):
@@ -111,20 +111,23 @@ class Operations:
             yield from self._sweep(now, _SWEPT_BY_PUT + len(jobs))
         return results
 
-    def _each(self, jobs: Sequence[Job], now: int, touched: list[Record]) -> Operation[list[Result]]:
+    def _each(
+        self, jobs: Sequence[Job], now: int, touched: list[Record], writing: bool = False
+    ) -> Operation[list[Result]]:
         results: list[Result] = []
         for job in jobs:
-            results.append((yield from self._one(job, now, touched)))
+            results.append((yield from self._one(job, now, touched, writing)))
         return results
 
-    def _one(self, job: Job, now: int, touched: list[Record]) -> Operation[Result]:
+    def _one(self, job: Job, now: int, touched: list[Record], writing: bool) -> Operation[Result]:
         request = job.request
         if isinstance(request, Get):
             return (yield from self._get(request, now, touched))
         if isinstance(request, Put):
             return (yield from self._put(request, job.vectors, now))
         if isinstance(request, Search):
-            records, items = yield from found(self._backend, request, job.vectors, self._semantic, now)
+            view = View(request.span, request.filter, now, writing)
+            records, items = yield from found(self._backend, request, view, job.vectors, self._semantic)
             touched += self._to_touch(request.refresh, records)
             return items
         if isinstance(request, Count):

@@ -30,23 +30,22 @@ _LARGEST_PAGE = 4_096
 
 
 def found(
-    backend: Backend, search: Search, vector: Any, semantic: bool, now: int
+    backend: Backend, search: Search, view: View, vector: Any, semantic: bool
 ) -> Operation[tuple[list[Record], list[SearchItem]]]:
     """Carry out a search.
 
     Args:
         backend: What keeps the records.
         search: The search.
+        view: Which records it may see.
         vector: The query's vector, for modes that need it.
         semantic: Whether queries are ranked by meaning unless told otherwise.
-        now: The moment.
 
     Returns:
         The records and the items that show them.
     """
     order = search.order if search.query is None else _ranking(search, semantic)
     after = None if search.after is None else read_cursor(search.after, order)
-    view = View(search.span, search.filter, now)
     if search.query is not None:
         hits = yield from _ranked(backend, search, view, vector, order, after)
     elif search.sort is not None:

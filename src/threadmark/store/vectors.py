@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 from threadmark.errors import EmbeddingError, MissingDependencyError
@@ -103,12 +103,26 @@ class VectorIndex:
             namespace: Its namespace, encoded.
             vectors: One row for each vector; `None` drops the item.
         """
-        if vectors is not None and self._distance == "cosine":
+        if vectors is None:
+            self.drop(item)
+        else:
+            self.put_many([(item, namespace, len(vectors))], vectors)
+
+    def put_many(self, items: Iterable[tuple[int, bytes, int]], vectors: Vectors) -> None:
+        """Give items these vectors in place of those that they had.
+
+        Args:
+            items: For each item its number, its namespace, and how many of the vectors are its own.
+            vectors: The vectors of all items in their order.
+        """
+        if self._distance == "cosine":
             vectors = self._normalised(vectors)
+        first = 0
         with self._lock:
-            self._drop(item)
-            if vectors is not None:
-                self._add(item, namespace, vectors)
+            for item, namespace, count in items:
+                self._drop(item)
+                self._add(item, namespace, vectors[first : first + count])
+                first += count
 
     def get(self, item: int) -> Vectors | None:
         """Return the vectors of an item as they are compared, `None` when it has none."""
