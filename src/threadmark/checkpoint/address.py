@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 from threadmark.config import RunnableConfig
 from threadmark.errors import InvalidArgumentError
 
-__all__ = ["MAIN", "Address", "Selection", "address_of", "check_name", "matches", "selection_of"]
+__all__ = [
+    "MAIN",
+    "Address",
+    "Selection",
+    "address_of",
+    "check_name",
+    "matches",
+    "selection_of",
+    "thread_id_of",
+]
 
 MAIN = "main"
 """The branch that a thread starts with."""

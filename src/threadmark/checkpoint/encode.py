@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from threadmark.checkpoint.address import MAIN, check_name, thread_id_of
@@ -25,6 +26,7 @@ from threadmark.checkpoint.records import (
 )
 from threadmark.checkpoint.rows import RowCodec, value_row, write_row
 from threadmark.checkpoint.serde.base import Encoded, Row
+from threadmark.errors import InvalidArgumentError
 
 __all__ = ["EncodedCommit", "EncodedValue", "EncodedWrite", "Memo", "encode"]
 
@@ -101,18 +103,24 @@ class EncodedCommit:
     base_id: str | None = None
 
 
-def encode(commit: Commit | TaskCommit, rows: RowCodec, body: Body) -> EncodedCommit:
+def encode(
+    commit: Commit | TaskCommit,
+    rows: RowCodec,
+    body: Body,
+    existing: Mapping[str, Encoded | list[bytes]] = MappingProxyType({}),
+) -> EncodedCommit:
     """Encode a commit and bring its memo up to date.
 
     Args:
         commit: The commit.
         rows: How values are encoded.
         body: Encodes a checkpoint without its values.
+        existing: Values that are stored under versions of the commit already, by channel.
 
     Raises:
         SerializationError: A value cannot be kept.
         ValueTooLargeError: A value is over the limit.
-        InvalidArgumentError: An id or a name cannot be kept.
+        InvalidArgumentError: An id or a name cannot be kept, or a version names another value already.
     """
     follows = commit.parent_id if isinstance(commit, Commit) else commit.checkpoint_id
     writes = _writes(commit, follows, rows) if follows is not None else []
@@ -129,16 +137,26 @@ def encode(commit: Commit | TaskCommit, rows: RowCodec, body: Body) -> EncodedCo
         writes=writes,
     )
     if isinstance(commit, Commit):
-        _add_checkpoint(encoded, commit, rows, body)
+        _add_checkpoint(encoded, commit, rows, body, existing)
     return encoded
 
 
-def _add_checkpoint(encoded: EncodedCommit, commit: Commit, rows: RowCodec, body: Body) -> None:
+def _add_checkpoint(
+    encoded: EncodedCommit,
+    commit: Commit,
+    rows: RowCodec,
+    body: Body,
+    existing: Mapping[str, Encoded | list[bytes]],
+) -> None:
     checkpoint, memo = commit.checkpoint, commit.memo or encoded.memo
     encoded.checkpoint_id = check_name(checkpoint["id"])
     encoded.memo, encoded.status = memo, commit.status
     encoded.base_id = memo.base_id
-    encoded.values = _values(commit, memo, rows)
+    encoded.values = [
+        value
+        for value in _values(commit, memo, rows)
+        if value.channel not in existing or not _is_same(value, existing[value.channel], commit, rows)
+    ]
     address = (commit.thread_id, commit.checkpoint_ns, checkpoint["id"])
     encoded.body = rows.sealed(Row("checkpoint", *address), body(_without_stored(checkpoint)))
     encoded.metadata = rows.sealed(Row("metadata", *address), rows.dumps(commit.metadata, "metadata"))
@@ -146,6 +164,29 @@ def _add_checkpoint(encoded: EncodedCommit, commit: Commit, rows: RowCodec, body
     encoded.run_id = _run_id(commit.metadata.get("run_id"))
     memo.base_id = checkpoint["id"]
     memo.versions = dict(checkpoint["channel_versions"])
+
+
+def _is_same(value: EncodedValue, stored: Encoded | list[bytes], commit: Commit, rows: RowCodec) -> bool:
+    """Return `True`, or raise: a version names one value for ever."""
+    if not isinstance(stored, list):
+        row = value_row(commit.thread_id, commit.checkpoint_ns, value.channel, value.version)
+        stored = rows.opened(row, stored)
+    if value.certain and stored != _plain(value, commit, rows, isinstance(stored, list)):
+        raise InvalidArgumentError(
+            f"Version {value.version!r} of channel {value.channel!r} already names another value. Take "
+            f"versions from get_next_version()."
+        )
+    return True
+
+
+def _plain(value: EncodedValue, commit: Commit, rows: RowCodec, split: bool) -> Encoded | list[bytes] | None:
+    """Encode a value once more, as it is before it is compressed or sealed."""
+    if isinstance(value.data, tuple) and value.data[0] == "empty":
+        return value.data
+    given = commit.checkpoint["channel_values"][value.channel]
+    if not split:
+        return rows.serde.dumps_typed(given)
+    return rows.dumps_items(given, value.channel) if type(given) is list else None
 
 
 def _run_id(value: Any) -> str | None:

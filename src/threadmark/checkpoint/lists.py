@@ -59,12 +59,10 @@ class ListMemo:
     Attributes:
         version: Its version.
         length: How many items it has.
-        slices: Where they are, when the backend has said so.
     """
 
     version: Any
     length: int
-    slices: Any = None
     _items: list[bytes] | Callable[[], list[bytes]] = field(default_factory=list)
     _later: list[list[Piece]] = field(default_factory=list)
 

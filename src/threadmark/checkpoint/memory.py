@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from threadmark.checkpoint.address import Address, Selection, address_of, matches, selection_of
 from threadmark.checkpoint.base import (
@@ -31,7 +31,7 @@ from threadmark.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from threadmark.checkpoint.decode import Shared, StoredCheckpoint, StoredWrite, decode
-from threadmark.checkpoint.encode import EncodedCommit, EncodedValue, Memo, encode
+from threadmark.checkpoint.encode import EncodedCommit, Memo, encode
 from threadmark.checkpoint.lists import ListMemo
 from threadmark.checkpoint.memory_parts import Blobs, Space, StoredList, Thread
 from threadmark.checkpoint.rows import MAX_VALUE_BYTES, RowCodec
@@ -39,12 +39,13 @@ from threadmark.checkpoint.serde.base import Encoded, Row, SerializerProtocol
 from threadmark.config import RunnableConfig
 from threadmark.errors import (
     CheckpointNotFoundError,
-    InvalidArgumentError,
     ThreadConflictError,
     ThreadDeletedError,
 )
 
 __all__ = ["InMemorySaver", "MemorySaver"]
+
+Stored: TypeAlias = "Mapping[str, Encoded | list[bytes]]"
 
 
 class InMemorySaver(BaseCheckpointSaver[str]):
@@ -215,7 +216,7 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             return Memo()
         versions = stored.checkpoint["channel_versions"]
         lists = {
-            channel: ListMemo(versions[channel], len(data), None, data[:])
+            channel: ListMemo(versions[channel], len(data), data[:])
             for channel, data in stored.values.items()
             if isinstance(data, list)
         }
@@ -225,8 +226,11 @@ class InMemorySaver(BaseCheckpointSaver[str]):
 
     def prepare(self, commit: Commit | TaskCommit) -> Prepared:
         """Encode and check a commit."""
+        return self._encoded(commit, {})
+
+    def _encoded(self, commit: Commit | TaskCommit, existing: Stored) -> EncodedCommit:
         codec = self._codec
-        return encode(commit, codec, lambda checkpoint: codec.dumps(checkpoint, "checkpoint"))
+        return encode(commit, codec, lambda bare: codec.dumps(bare, "checkpoint"), existing)
 
     def commit(self, prepared: Prepared) -> Head | None:
         """Save what `prepare` returned, and return the head that the next commit must find.
@@ -252,18 +256,18 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         address = address_of(config)
         with self._lock:
             memo = self._memo(self._stored(address, address.checkpoint_id))
-        prepared: EncodedCommit = self.prepare(
-            Commit(
-                address.thread_id,
-                address.ns,
-                address.checkpoint_id,
-                checkpoint,
-                get_checkpoint_metadata(config, metadata),
-                new_versions,
-                memo=memo,
-                status="idle",
-            )
+            existing = self._values(address, checkpoint["channel_versions"])
+        work = Commit(
+            address.thread_id,
+            address.ns,
+            address.checkpoint_id,
+            checkpoint,
+            get_checkpoint_metadata(config, metadata),
+            new_versions,
+            memo=memo,
+            status="idle",
         )
+        prepared = self._encoded(work, existing)
         prepared.branch = address.branch
         self.commit(prepared)
         return checkpoint_config(address.thread_id, address.ns, checkpoint["id"])
@@ -297,16 +301,6 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         for needed in (commit.parent_id, commit.base_id):
             if needed is not None and (space is None or needed not in space):
                 raise ThreadDeletedError(commit.thread_id)
-        for value in commit.values:
-            self._check_version(commit, value)
-
-    def _check_version(self, commit: EncodedCommit, value: EncodedValue) -> None:
-        key = (commit.thread_id, commit.ns, value.channel, value.version)
-        if value.certain and key in self.blobs and not self.blobs.holds(key, value.data):
-            raise InvalidArgumentError(
-                f"Version {value.version!r} of channel {value.channel!r} already names another value. "
-                f"Take versions from get_next_version()."
-            )
 
     def _save_writes(self, commit: EncodedCommit) -> None:
         if not commit.writes or commit.parent_id is None:

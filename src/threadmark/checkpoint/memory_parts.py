@@ -112,14 +112,6 @@ class Blobs(dict[BlobKey, Encoded]):
         """Return a value as it is kept."""
         return super().get(key)
 
-    def holds(self, key: BlobKey, data: Encoded | Recipe) -> bool:
-        """Tell whether the value under a key is equal to this one."""
-        wanted = data if isinstance(data, tuple) else self._listed(key, data)
-        found = self.stored(key)
-        if isinstance(wanted, StoredList) and isinstance(found, StoredList):
-            return wanted.items() == found.items()
-        return wanted == found
-
     def _listed(self, key: BlobKey, recipe: Recipe) -> StoredList:
         before = self.stored((*key[:3], recipe.follows))
         old = before.slices if isinstance(before, StoredList) else ()

@@ -1,0 +1,224 @@
+"""Saves a commit in one transaction: compares the head, writes what is new, moves the head."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
+from threadmark.checkpoint._sql.deletion import delete_rows
+from threadmark.checkpoint._sql.lists import SLICES, ListPlace, Slices, read_slices, store_list, write_slices
+from threadmark.checkpoint._sql.pack import shorten
+from threadmark.checkpoint._sql.standing import (
+    Standing,
+    check_head,
+    find_standing,
+    number_of,
+    space_of,
+)
+from threadmark.checkpoint._sql.statements import Statements
+from threadmark.checkpoint.encode import EncodedCommit, EncodedValue
+from threadmark.checkpoint.lists import Recipe
+from threadmark.checkpoint.records import Head
+from threadmark.checkpoint.rows import RowCodec, value_row
+
+__all__ = ["Committing", "commit"]
+
+_FRESH_MS = 1_000
+"""How old a thread's `updated` may be before a commit that changes nothing else renews it."""
+
+
+@dataclass(slots=True)
+class Committing:
+    """What every step of saving a commit needs."""
+
+    sql: Statements
+    rows: RowCodec
+    work: EncodedCommit
+    now: int
+
+
+def commit(task: Committing) -> Operation[Head | None]:
+    """Save a commit.
+
+    Returns:
+        The head that the next commit must find; `None` when only writes were saved.
+
+    Raises:
+        ThreadConflictError: The head is not the one that the commit expects.
+        ThreadDeletedError: The thread, or the checkpoint that the commit follows, is not there.
+    """
+    moved, lists = yield Transaction(_commit(task), task.work.durable)
+    # Only now is it certain that the slices are stored.
+    memo = task.work.memo
+    memo.keys = {**_without_followed(task.work, memo.keys or {}), **lists}
+    return moved  # type: ignore[no-any-return]
+
+
+def _without_followed(work: EncodedCommit, known: dict[Any, Slices]) -> dict[Any, Slices]:
+    followed = {(v.channel, v.data.follows) for v in work.values if isinstance(v.data, Recipe)}
+    return {key: slices for key, slices in known.items() if key not in followed}
+
+
+def _commit(task: Committing) -> Operation[tuple[Head | None, dict[Any, Slices]]]:
+    sql, work = task.sql, task.work
+    at = yield from find_standing(sql, work.thread_id, work.ns, work.branch, task.now)
+    check_head(work, at)
+    parent = None
+    if work.parent_id is not None:
+        parent = yield from number_of(sql, work, at, work.parent_id)
+        yield from _save_writes(task, at, parent)
+    if work.base_id is not None and work.base_id != work.parent_id:
+        yield from number_of(sql, work, at, work.base_id)
+    if work.checkpoint_id is None:
+        yield from _touch(task, at, at.status if work.status is None or work.ns else work.status)
+        return None, {}
+    at = yield from _thread_for(task, at)
+    space = yield from _save_checkpoint(task, at, parent, work.checkpoint_id)
+    lists = yield from _save_values(task, at, space)
+    head = Head(at.incarnation, work.checkpoint_id, work.branch)
+    return head, lists
+
+
+# The thread and the heads
+
+
+def _thread_for(task: Committing, at: Standing) -> Operation[Standing]:
+    """Make sure that the thread is there, and that its row is up to date."""
+    sql, work = task.sql, task.work
+    if at.thread is not None:
+        yield from _touch(task, at, at.status if work.ns else work.status or at.status)
+        return at
+    if at.expired is not None:
+        yield from delete_rows(sql, at.expired)
+    yield Execute(sql.create_thread, (work.thread_id, task.now, task.now, work.status or "idle", None, None))
+    rows = yield Execute(sql.find_thread, (work.thread_id,))
+    return Standing(thread=rows[0][0])
+
+
+def _touch(task: Committing, at: Standing, status: str) -> Operation[None]:
+    if at.status != status or task.now - at.updated > _FRESH_MS:
+        yield Execute(task.sql.touch_thread, (status, task.now, None, at.thread))
+
+
+def _move_head(task: Committing, at: Standing, parent: int | None, seq: int, space: int) -> Operation[None]:
+    sql, work = task.sql, task.work
+    if at.tip is None:
+        yield Execute(
+            sql.create_head, (at.thread, work.ns, work.branch, space, seq, work.checkpoint_id, False)
+        )
+        return
+    yield Execute(sql.move_head, (seq, work.checkpoint_id, at.thread, work.ns, work.branch))
+    if at.seq != parent:
+        yield from _name_tip_left_behind(task, at)
+
+
+def _name_tip_left_behind(task: Committing, at: Standing) -> Operation[None]:
+    if (yield Execute(task.sql.has_child, (at.thread, at.seq))):
+        return
+    heads = yield Execute(task.sql.list_heads, (at.thread,))
+    here = [row for row in heads if row[0] == task.work.ns]
+    if any(row[3] == at.seq for row in here):
+        return
+    name, taken = f"fork-{at.seq}", {row[1] for row in here}
+    while name in taken:
+        name += "+"
+    yield Execute(
+        task.sql.create_head,
+        (at.thread, task.work.ns, name, at.space, at.seq, at.tip, True),
+    )
+
+
+# The rows
+
+
+def _save_writes(task: Committing, at: Standing, seq: int) -> Operation[None]:
+    for statement, special in ((task.sql.add_write, False), (task.sql.replace_write, True)):
+        rows = [
+            (at.thread, seq, w.task_id, w.idx, w.channel, *w.data, w.task_path)
+            for w in task.work.writes
+            if (w.idx < 0) is special
+        ]
+        if rows:
+            yield ExecuteMany(statement, rows)
+
+
+def _save_checkpoint(
+    task: Committing, at: Standing, parent: int | None, checkpoint_id: str
+) -> Operation[int]:
+    """Save the checkpoint's row, move the head to it, and return the namespace's number."""
+    sql, work = task.sql, task.work
+    seq, space = at.last + 1, at.space
+    if space is None:
+        space = yield from space_of(sql, at.thread or 0, work.ns)
+    if space is None:
+        space = seq
+    if work.head is None:
+        found = yield Execute(sql.find_number, (at.thread, space, checkpoint_id))
+        if found:
+            row = (parent, *work.body, *work.metadata, at.thread, found[0][0])
+            yield Execute(sql.replace_checkpoint, row)
+            return space
+    yield Execute(
+        sql.create_checkpoint,
+        (at.thread, seq, space, checkpoint_id, parent, task.now, *work.body, *work.metadata),
+    )
+    if work.run_id is not None:
+        yield Execute(sql.note_run, (at.thread, work.run_id))
+    yield from _move_head(task, at, parent, seq, space)
+    return space
+
+
+def _save_values(task: Committing, at: Standing, space: int) -> Operation[dict[Any, Slices]]:
+    """Save the values, and return where the lists among them are."""
+    lists: dict[Any, Slices] = {}
+    created = []
+    for value in task.work.values:
+        short = shorten(value.version)
+        if not value.certain and (yield from _is_stored(task, at, space, value)):
+            continue
+        if isinstance(value.data, tuple):
+            data = value.data
+            if data[0] == "empty":
+                continue
+        else:
+            slices = yield from _save_list(task, at, space, value, value.data)
+            lists[value.channel, value.version] = slices
+            data = task.rows.sealed(
+                value_row(task.work.thread_id, task.work.ns, value.channel, value.version),
+                write_slices(slices),
+            )
+        created.append((at.thread, space, short, value.channel, *data))
+    if created:
+        yield ExecuteMany(task.sql.create_value, created)
+    return lists
+
+
+def _is_stored(task: Committing, at: Standing, space: int, value: EncodedValue) -> Operation[bool]:
+    wanted = json.dumps([[space, shorten(value.version), value.channel]])
+    return bool((yield Execute(task.sql.get_values, (wanted, at.thread))))
+
+
+def _save_list(
+    task: Committing, at: Standing, space: int, value: EncodedValue, recipe: Recipe
+) -> Operation[Slices]:
+    place = ListPlace(
+        task.sql, task.rows, at.thread or 0, space, task.work.thread_id, task.work.ns, value.channel
+    )
+    known: dict[Any, Slices] = task.work.memo.keys or {}
+    old = known.get((value.channel, recipe.follows), [])
+    if not old and recipe.follows is not None:
+        old = yield from stored_slices(place, recipe.follows)
+    return (yield from store_list(place, value.version, recipe, old))
+
+
+def stored_slices(place: ListPlace, version: Any) -> Operation[Slices]:
+    """Read the slices of a stored version of a list."""
+    wanted = json.dumps([[place.space, shorten(version), place.channel]])
+    for *_, tag, data in (yield Execute(place.sql.get_values, (wanted, place.thread))):
+        row = value_row(place.thread_id, place.ns, place.channel, version)
+        tag, content = place.rows.opened(row, (tag, data))
+        if tag == SLICES:
+            return read_slices(content)
+    return []

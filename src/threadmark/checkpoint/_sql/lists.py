@@ -1,0 +1,211 @@
+"""Stores and reads lists as slices of logs (see `threadmark.checkpoint.lists`) in SQL tables.
+
+A value's row holds the slices, `[[log, from, to], …]`; the rows of a log hold runs of items that were
+appended together. A log that another branch has grown is left alone, and a new one is begun.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import ormsgpack
+
+from threadmark._db.effects import Execute, Operation
+from threadmark.checkpoint._sql.pack import shorten
+from threadmark.checkpoint._sql.statements import Statements
+from threadmark.checkpoint.lists import Recipe, Slice, cut, extend, merges
+from threadmark.checkpoint.rows import RowCodec
+from threadmark.checkpoint.serde.base import Encoded, Row
+from threadmark.errors import StorageCorruptError
+
+__all__ = ["SLICES", "ListPlace", "Logs", "Slices", "load_logs", "read_slices", "store_list"]
+
+SLICES = "slices"
+"""The tag of a value that is a list of slices."""
+
+_CHUNK_BYTES = 1_000_000
+
+Slices: TypeAlias = "list[Slice[str]]"
+LogKey: TypeAlias = tuple[int, str, str]
+"""Namespace's number, channel, log."""
+
+
+@dataclass(slots=True)
+class ListPlace:
+    """Where a list is stored, and how its rows are encoded."""
+
+    sql: Statements
+    rows: RowCodec
+    thread: int
+    space: int
+    thread_id: str
+    ns: str
+    channel: str
+
+    def row(self, log: str, start: int) -> Row:
+        """Return the identity of a row of a log."""
+        return Row("log", self.thread_id, self.ns, "", self.channel, f"{log}:{start}")
+
+
+@dataclass(slots=True)
+class Logs:
+    """Runs of items that were read from logs: for each log where its run begins, and the items."""
+
+    runs: dict[LogKey, tuple[int, list[bytes]]] = field(default_factory=dict)
+
+    def holds(self, key: LogKey, low: int, high: int) -> bool:
+        """Tell whether a run of items was read."""
+        start, items = self.runs.get(key, (0, []))
+        return bool(items) and start <= low and high <= start + len(items)
+
+    def items(self, space: int, channel: str, slices: Iterable[Slice[str]]) -> list[bytes]:
+        """Return the items of slices.
+
+        Raises:
+            StorageCorruptError: Not all of them were there to be read.
+        """
+        found: list[bytes] = []
+        for log, low, high in slices:
+            key = (space, channel, log)
+            if not self.holds(key, low, high):
+                raise StorageCorruptError(f"Items {low} to {high} of a list in channel {channel!r} are gone.")
+            start, items = self.runs[key]
+            found += items[low - start : high - start]
+        return found
+
+
+def read_slices(data: bytes) -> Slices:
+    """Return the slices that a value's row holds."""
+    flat = ormsgpack.unpackb(data)
+    return [(flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3)]
+
+
+def write_slices(slices: Slices) -> Encoded:
+    """Return slices as they are kept in a value's row."""
+    return SLICES, ormsgpack.packb([part for piece in slices for part in piece])
+
+
+def store_list(place: ListPlace, version: Any, recipe: Recipe, old: Slices) -> Operation[Slices]:
+    """Store the items of a list that are new.
+
+    Args:
+        place: Where.
+        version: The version of the list that is being made.
+        recipe: How it is made.
+        old: The slices of the version that it follows.
+
+    Returns:
+        The slices of the new version.
+    """
+    slices: Slices = []
+    for piece in recipe.pieces:
+        if isinstance(piece, tuple):
+            extend(slices, cut(old, *piece))
+        else:
+            yield from _append(place, f"{shorten(version)}.{len(slices)}", slices, piece)
+    groups = merges([high - low for _, low, high in slices])
+    if len(groups) == len(slices):
+        return slices
+    return (yield from _merge(place, shorten(version), slices, groups))
+
+
+def _append(place: ListPlace, log: str, slices: Slices, items: list[bytes]) -> Operation[None]:
+    start = 0
+    if slices:
+        last, _, high = slices[-1]
+        rows = yield Execute(place.sql.find_log_end, (place.thread, place.space, place.channel, last))
+        if rows and rows[0][0] == high:
+            log, start = last, high
+    yield from _write(place, log, start, items)
+    extend(slices, [(log, start, start + len(items))])
+
+
+def _write(place: ListPlace, log: str, start: int, items: list[bytes]) -> Operation[None]:
+    for run in _runs(items):
+        sizes = ormsgpack.packb([len(item) for item in run]) if len(run) > 1 else None
+        data = place.rows.packed(("msgpack", b"".join(run)))
+        tag, content = place.rows.sealed(place.row(log, start), data)
+        yield Execute(
+            place.sql.create_chunk,
+            (place.thread, place.space, place.channel, log, start, len(run), sizes, tag, content),
+        )
+        start += len(run)
+
+
+def _runs(items: list[bytes]) -> Iterable[list[bytes]]:
+    """Split items so that no row becomes very large."""
+    run: list[bytes] = []
+    size = 0
+    for item in items:
+        if run and size + len(item) > _CHUNK_BYTES:
+            yield run
+            run, size = [], 0
+        run.append(item)
+        size += len(item)
+    if run:
+        yield run
+
+
+def _merge(
+    place: ListPlace, version: str, slices: Slices, groups: list[tuple[int, int]]
+) -> Operation[Slices]:
+    """Put neighbouring slices together in new logs."""
+    logs = Logs()
+    small = [piece for first, end in groups if end - first > 1 for piece in slices[first:end]]
+    yield from load_logs(place, logs, {place.channel: small})
+    merged: Slices = []
+    for first, end in groups:
+        if end - first == 1:
+            merged.append(slices[first])
+            continue
+        items = logs.items(place.space, place.channel, slices[first:end])
+        log = f"{version}+{first}"
+        yield from _write(place, log, 0, items)
+        merged.append((log, 0, len(items)))
+    return merged
+
+
+def load_logs(place: ListPlace, logs: Logs, wanted: Mapping[str, Iterable[Slice[str]]]) -> Operation[None]:
+    """Read the items of slices, by channel, unless they were read before."""
+    ranges = [
+        [place.space, channel, log, low, high]
+        for channel, slices in wanted.items()
+        for log, (low, high) in _hulls(slices).items()
+        if not logs.holds((place.space, channel, log), low, high)
+    ]
+    if not ranges:
+        return
+    rows = yield Execute(place.sql.get_chunks, (json.dumps(ranges), place.thread))
+    found: dict[LogKey, tuple[int, list[bytes]]] = {}
+    for _, channel, log, start, count, sizes, tag, data in sorted(rows, key=lambda row: row[3]):
+        place.channel = channel
+        _, content = place.rows.opened(place.row(log, start), (tag, data))
+        first, items = found.setdefault((place.space, channel, log), (start, []))
+        if first + len(items) != start:
+            raise StorageCorruptError(f"A list in channel {channel!r} has a gap before item {start}.")
+        items += _split(content, count, sizes)
+    logs.runs.update(found)
+
+
+def _hulls(slices: Iterable[Slice[str]]) -> dict[str, tuple[int, int]]:
+    hulls: dict[str, tuple[int, int]] = {}
+    for log, low, high in slices:
+        first, last = hulls.get(log, (low, high))
+        hulls[log] = (min(first, low), max(last, high))
+    return hulls
+
+
+def _split(content: bytes, count: int, sizes: bytes | None) -> list[bytes]:
+    if sizes is None:
+        return [content]
+    items = []
+    start = 0
+    for size in ormsgpack.unpackb(sizes):
+        items.append(content[start : start + size])
+        start += size
+    if len(items) != count or start != len(content):
+        raise StorageCorruptError("A row of a list does not hold the items that it says.")
+    return items

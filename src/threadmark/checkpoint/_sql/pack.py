@@ -1,0 +1,96 @@
+"""The compact forms in which versions and checkpoints are stored. Lossless, and documented in
+`docs/format.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from threadmark.checkpoint.records import Checkpoint
+from threadmark.errors import InvalidArgumentError, StorageCorruptError
+
+__all__ = ["expand", "packed", "shorten", "unpacked"]
+
+_DIGITS = 32
+_USUAL_KEYS = {"v", "ts", "id", "channel_versions", "versions_seen", "updated_channels"}
+
+
+def shorten(version: Any) -> str:
+    """Return a version as short text that sorts like its counter.
+
+    Of the usual form, the leading zeros become one letter that says how many digits follow; anything
+    else is marked with its type.
+    """
+    if type(version) is str:
+        head = version[:_DIGITS]
+        if version[_DIGITS : _DIGITS + 1] == "." and head.isascii() and head.isdigit():
+            digits = head.lstrip("0")
+            return f"{chr(97 + len(digits))}{digits}{version[_DIGITS:]}"
+        return f"~s{version}"
+    if type(version) is int:
+        return f"~i{version}"
+    if type(version) is float:
+        return f"~f{version!r}"
+    raise InvalidArgumentError(f"A version is a text or a number, not {version!r}.")
+
+
+def expand(text: str) -> Any:
+    """Undo `shorten`."""
+    kind, rest = text[:2], text[2:]
+    if kind == "~s":
+        return rest
+    if kind == "~i":
+        return int(rest)
+    if kind == "~f":
+        return float(rest)
+    digits, _, tail = text[1:].partition(".")
+    return f"{digits:0>{_DIGITS}}.{tail}"
+
+
+def packed(checkpoint: Checkpoint) -> Any:
+    """Return what is stored of a checkpoint: each version once, and its id not at all."""
+    if checkpoint.keys() != _USUAL_KEYS:
+        return {key: value for key, value in checkpoint.items() if key != "id"}
+    places: dict[Any, int] = {}
+    seen = checkpoint["versions_seen"]
+    channels = {c: places.setdefault(v, len(places)) for c, v in checkpoint["channel_versions"].items()}
+    nodes = {
+        node: {c: places.setdefault(v, len(places)) for c, v in versions.items()}
+        for node, versions in seen.items()
+    }
+    return [
+        checkpoint["v"],
+        checkpoint["ts"],
+        [shorten(version) for version in places],
+        channels,
+        nodes,
+        checkpoint["updated_channels"],
+    ]
+
+
+def unpacked(stored: Any, checkpoint_id: str) -> Checkpoint:
+    """Undo `packed`.
+
+    Raises:
+        StorageCorruptError: It is not the packed form of a checkpoint.
+    """
+    checkpoint: Any
+    try:
+        if isinstance(stored, dict):
+            checkpoint = {**stored, "id": checkpoint_id, "channel_versions": stored["channel_versions"]}
+            return checkpoint  # type: ignore[no-any-return]
+        v, ts, texts, channels, nodes, updated = stored
+        versions = [expand(text) for text in texts]
+        checkpoint = {
+            "v": v,
+            "ts": ts,
+            "id": checkpoint_id,
+            "channel_versions": {c: versions[i] for c, i in channels.items()},
+            "versions_seen": {
+                node: {c: versions[i] for c, i in seen.items()} for node, seen in nodes.items()
+            },
+            "updated_channels": updated,
+        }
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise StorageCorruptError(f"The row of checkpoint {checkpoint_id!r} is damaged.") from error
+    return checkpoint  # type: ignore[no-any-return]

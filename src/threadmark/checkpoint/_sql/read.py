@@ -1,0 +1,305 @@
+"""Reads checkpoints: the one that a config names, or a page of a listing, in a few queries each.
+
+What belongs together is read in one read-only transaction. Nothing is held between pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from threadmark._db.effects import Execute, Operation, Transaction
+from threadmark._db.effects import Row as Found
+from threadmark.checkpoint._sql.lists import SLICES, ListPlace, Logs, Slices, load_logs, read_slices
+from threadmark.checkpoint._sql.pack import shorten, unpacked
+from threadmark.checkpoint._sql.standing import Standing, find_standing, space_of
+from threadmark.checkpoint._sql.statements import Statements
+from threadmark.checkpoint.address import Address, Selection, matches
+from threadmark.checkpoint.decode import StoredCheckpoint, StoredWrite
+from threadmark.checkpoint.encode import Memo
+from threadmark.checkpoint.lists import ListMemo
+from threadmark.checkpoint.records import ChannelVersions, Checkpoint
+from threadmark.checkpoint.rows import RowCodec, value_row
+from threadmark.checkpoint.serde.base import Encoded, Row
+from threadmark.errors import CheckpointNotFoundError
+
+__all__ = ["Bare", "Listing", "Opened", "Reading", "load", "next_page", "stored_values"]
+
+_NEWEST = 2**62
+
+
+class Bare(NamedTuple):
+    """A checkpoint's row, decoded, without values and writes."""
+
+    seq: int
+    space: int
+    ns: str
+    id: str
+    parent_id: str | None
+    checkpoint: Checkpoint
+    metadata: Any
+
+
+class Opened(NamedTuple):
+    """What `load` found: where the thread stands, the checkpoint, and what later commits need."""
+
+    standing: Standing
+    stored: StoredCheckpoint | None
+    memo: Memo
+
+
+@dataclass(slots=True)
+class Reading:
+    """What every step of reading needs, and what was read of lists so far."""
+
+    sql: Statements
+    rows: RowCodec
+    now: int
+    logs: Logs = field(default_factory=Logs)
+
+
+@dataclass(slots=True)
+class Listing:
+    """How far a listing has come. `wanted.thread_id` is `None` for a listing of all threads.
+
+    Attributes:
+        wanted: What was asked for.
+        size: How many checkpoints to read at once.
+        seq: Checkpoints before this number come next.
+        threads: The threads that come next, as thread and thread id.
+        after: Threads that changed before this one come after those, as time and thread.
+        done: Nothing is left.
+    """
+
+    wanted: Selection
+    size: int
+    seq: int | None = None
+    threads: list[tuple[int, str]] = field(default_factory=list)
+    after: tuple[int, int] = (_NEWEST, _NEWEST)
+    done: bool = False
+
+
+# One checkpoint
+
+
+def load(reading: Reading, address: Address) -> Operation[Opened]:
+    """Read the checkpoint at an address, with what later commits of a run need."""
+    opened: Opened = yield Transaction(_load(reading, address), read_only=True)
+    return opened
+
+
+def _load(reading: Reading, address: Address) -> Operation[Opened]:
+    sql = reading.sql
+    at = yield from find_standing(sql, address.thread_id, address.ns, address.branch, reading.now)
+    seq = at.seq
+    if at.thread is not None and address.checkpoint_id not in (None, at.tip):
+        space = at.space if at.space is not None else (yield from space_of(sql, at.thread, address.ns))
+        rows = yield Execute(sql.find_number, (at.thread, space, address.checkpoint_id))
+        seq = rows[0][0] if rows else None
+    if at.thread is None or seq is None:
+        return Opened(at, None, Memo())
+    rows = yield Execute(sql.get_checkpoint, (at.thread, seq))
+    bare = _bare(reading, address.thread_id, rows[0])
+    (stored,), slices = yield from _complete(reading, at.thread, address.thread_id, [bare])
+    return Opened(at, stored, _memo(stored, slices[0]))
+
+
+def stored_values(
+    reading: Reading, address: Address, versions: ChannelVersions
+) -> Operation[dict[str, Encoded | list[bytes]]]:
+    """Read what is stored under versions of channels in a namespace."""
+    found: dict[str, Encoded | list[bytes]] = yield Transaction(
+        _stored_values(reading, address, versions), read_only=True
+    )
+    return found
+
+
+def _stored_values(
+    reading: Reading, address: Address, versions: ChannelVersions
+) -> Operation[dict[str, Encoded | list[bytes]]]:
+    rows = yield Execute(reading.sql.find_thread, (address.thread_id,))
+    space = (yield from space_of(reading.sql, rows[0][0], address.ns)) if rows else None
+    if space is None:
+        return {}
+    checkpoint: Any = {"channel_versions": versions}
+    bare = Bare(0, space, address.ns, "", None, checkpoint, {})
+    (stored,), _ = yield from _complete(reading, rows[0][0], address.thread_id, [bare])
+    return dict(stored.values)
+
+
+def _memo(stored: StoredCheckpoint, slices: dict[str, Slices]) -> Memo:
+    versions = stored.checkpoint["channel_versions"]
+    return Memo(
+        stored.id,
+        dict(versions),
+        {
+            channel: ListMemo(versions[channel], len(items), items[:])
+            for channel, items in stored.values.items()
+            if isinstance(items, list)
+        },
+        {(channel, versions[channel]): where for channel, where in slices.items()},
+    )
+
+
+# Pages of a listing
+
+
+def next_page(reading: Reading, listing: Listing) -> Operation[Sequence[StoredCheckpoint]]:
+    """Read the next checkpoints of a listing, and note how far it has come."""
+    found: Sequence[StoredCheckpoint] = yield Transaction(_next_page(reading, listing), read_only=True)
+    return found
+
+
+def _next_page(reading: Reading, listing: Listing) -> Operation[Sequence[StoredCheckpoint]]:
+    if not listing.threads:
+        yield from _next_threads(reading, listing)
+    if not listing.threads:
+        listing.done = True
+        return []
+    thread, thread_id = listing.threads[0]
+    if listing.seq is None:
+        listing.seq = yield from _first_seq(reading, listing.wanted, thread)
+    wanted = listing.wanted
+    rows = yield Execute(
+        reading.sql.page_of_thread,
+        (thread, listing.seq, wanted.checkpoint_id, wanted.ns, listing.size),
+    )
+    if len(rows) < listing.size:
+        listing.threads.pop(0)
+        listing.seq = None
+        listing.done = wanted.thread_id is not None
+    else:
+        listing.seq = rows[-1][0]
+    bare = [_bare(reading, thread_id, row) for row in rows]
+    chosen = [each for each in bare if matches(each.metadata, wanted.filter)]
+    stored, _ = yield from _complete(reading, thread, thread_id, chosen)
+    return stored
+
+
+def _next_threads(reading: Reading, listing: Listing) -> Operation[None]:
+    thread_id = listing.wanted.thread_id
+    if thread_id is not None:
+        at = yield from find_standing(reading.sql, thread_id, "", "", reading.now)
+        listing.threads = [] if at.thread is None else [(at.thread, thread_id)]
+        return
+    rows = yield Execute(reading.sql.page_of_threads, (reading.now, *listing.after, listing.size))
+    listing.threads = [(thread, found_id) for thread, found_id, _ in rows]
+    if rows:
+        listing.after = (rows[-1][2], rows[-1][0])
+
+
+def _first_seq(reading: Reading, wanted: Selection, thread: int) -> Operation[int]:
+    before = wanted.before
+    if before is None:
+        return _NEWEST
+    space = yield from space_of(reading.sql, thread, before.ns)
+    rows = yield Execute(reading.sql.find_number, (thread, space, before.checkpoint_id))
+    if not rows:
+        raise CheckpointNotFoundError(before.thread_id, before.checkpoint_id or "")
+    return int(rows[0][0])
+
+
+# From rows to checkpoints
+
+
+def _bare(reading: Reading, thread_id: str, row: Found) -> Bare:
+    seq, space, ns, checkpoint_id, parent_id, body_tag, body, metadata_tag, metadata = row
+    address = (thread_id, ns, checkpoint_id)
+    stored = reading.rows.loads(Row("checkpoint", *address), (body_tag, body))
+    return Bare(
+        seq,
+        space,
+        ns,
+        checkpoint_id,
+        parent_id,
+        unpacked(stored, checkpoint_id),
+        reading.rows.loads(Row("metadata", *address), (metadata_tag, metadata)),
+    )
+
+
+def _complete(
+    reading: Reading, thread: int, thread_id: str, bare: Sequence[Bare]
+) -> Operation[tuple[list[StoredCheckpoint], list[dict[str, Slices]]]]:
+    """Read the values and writes of checkpoints of one thread.
+
+    Returns:
+        The checkpoints, and where the lists of each are.
+    """
+    values = yield from _values(reading, thread, bare)
+    slices = [_slices(reading, thread_id, each, values) for each in bare]
+    place = ListPlace(reading.sql, reading.rows, thread, 0, thread_id, "", "")
+    for each, where in zip(bare, slices, strict=True):
+        place.space, place.ns = each.space, each.ns
+        yield from load_logs(place, reading.logs, where)
+    writes = yield from _writes(reading, thread, bare)
+    stored = [
+        StoredCheckpoint(
+            thread_id,
+            each.ns,
+            each.id,
+            each.parent_id,
+            each.checkpoint,
+            each.metadata,
+            _put_together(reading, each, values, where),
+            writes.get(each.seq, []),
+        )
+        for each, where in zip(bare, slices, strict=True)
+    ]
+    return stored, slices
+
+
+ValueKey = tuple[int, str, str]
+
+
+def _values(reading: Reading, thread: int, bare: Iterable[Bare]) -> Operation[dict[ValueKey, Encoded]]:
+    wanted = {
+        (each.space, shorten(version), channel)
+        for each in bare
+        for channel, version in each.checkpoint["channel_versions"].items()
+    }
+    if not wanted:
+        return {}
+    rows = yield Execute(reading.sql.get_values, (json.dumps(sorted(wanted)), thread))
+    return {(space, version, channel): (tag, data) for space, version, channel, tag, data in rows}
+
+
+def _slices(
+    reading: Reading, thread_id: str, each: Bare, values: dict[ValueKey, Encoded]
+) -> dict[str, Slices]:
+    found = {}
+    for channel, version in each.checkpoint["channel_versions"].items():
+        data = values.get((each.space, shorten(version), channel))
+        if data is None:
+            continue
+        tag, content = data
+        if reading.rows.seals:
+            tag, content = reading.rows.opened(value_row(thread_id, each.ns, channel, version), data)
+        if tag == SLICES:
+            found[channel] = read_slices(content)
+    return found
+
+
+def _put_together(
+    reading: Reading, each: Bare, values: dict[ValueKey, Encoded], slices: dict[str, Slices]
+) -> dict[str, Encoded | list[bytes]]:
+    found: dict[str, Encoded | list[bytes]] = {}
+    for channel, version in each.checkpoint["channel_versions"].items():
+        if channel in slices:
+            found[channel] = reading.logs.items(each.space, channel, slices[channel])
+            continue
+        data = values.get((each.space, shorten(version), channel))
+        if data is not None:
+            found[channel] = data
+    return found
+
+
+def _writes(reading: Reading, thread: int, bare: Sequence[Bare]) -> Operation[dict[int, list[StoredWrite]]]:
+    numbers = json.dumps([each.seq for each in bare])
+    found: dict[int, list[StoredWrite]] = {}
+    for seq, task_id, idx, channel, tag, data, path in (
+        yield Execute(reading.sql.get_writes, (numbers, thread))
+    ):
+        found.setdefault(seq, []).append(StoredWrite(task_id, idx, channel, (tag, data), path))
+    return found

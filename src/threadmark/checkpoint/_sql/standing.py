@@ -1,0 +1,93 @@
+"""Where a thread stands at the moment of a transaction, and what must be true for a commit to go on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from threadmark._db.effects import Execute, Operation
+from threadmark.checkpoint._sql.statements import Statements
+from threadmark.checkpoint.encode import EncodedCommit
+from threadmark.errors import ThreadConflictError, ThreadDeletedError
+
+__all__ = ["Standing", "check_head", "find_standing", "number_of"]
+
+
+class Standing(NamedTuple):
+    """What is stored of a thread, as far as one branch of one namespace is concerned.
+
+    Attributes:
+        thread: The thread's key; `None` when there is no such thread, or it has expired.
+        expired: The key of a thread that has expired and was not swept yet.
+        updated: When the thread's row was last written.
+        status: What the thread's row says.
+        last: The sequence number of the thread's newest checkpoint.
+        space: The namespace's number; `None` when the branch does not exist in it.
+        seq: The sequence number of the branch's tip.
+        tip: The branch's tip.
+    """
+
+    thread: int | None = None
+    expired: int | None = None
+    updated: int = 0
+    status: str = "idle"
+    last: int = 0
+    space: int | None = None
+    seq: int | None = None
+    tip: str | None = None
+
+    @property
+    def incarnation(self) -> str | None:
+        """The thread's birth mark."""
+        return None if self.thread is None else str(self.thread)
+
+
+def find_standing(sql: Statements, thread_id: str, ns: str, branch: str, now: int) -> Operation[Standing]:
+    """Look up where a thread stands."""
+    rows = yield Execute(sql.find_standing, (ns, branch, thread_id))
+    if not rows:
+        return Standing()
+    thread, updated, status, expires, last, space, seq, tip = rows[0]
+    if expires is not None and expires <= now:
+        return Standing(expired=thread)
+    return Standing(thread, None, updated, status, last or 0, space, seq, tip)
+
+
+def check_head(commit: EncodedCommit, at: Standing) -> None:
+    """Compare the head that a commit expects with the one that is there.
+
+    Raises:
+        ThreadDeletedError: The thread is not there any more.
+        ThreadConflictError: The head is another.
+    """
+    head = commit.head
+    if head is None:
+        return
+    if head.incarnation is not None and head.incarnation != at.incarnation:
+        raise ThreadDeletedError(commit.thread_id)
+    if commit.checkpoint_id is not None and head.checkpoint_id != at.tip:
+        raise ThreadConflictError(commit.thread_id, commit.ns, head.checkpoint_id, at.tip)
+
+
+def number_of(sql: Statements, commit: EncodedCommit, at: Standing, checkpoint_id: str) -> Operation[int]:
+    """Return the sequence number of a checkpoint that a commit builds on.
+
+    Raises:
+        ThreadDeletedError: It is not stored.
+    """
+    if checkpoint_id == at.tip and at.seq is not None:
+        return at.seq
+    if at.thread is None:
+        raise ThreadDeletedError(commit.thread_id)
+    space = at.space
+    if space is None:
+        space = yield from space_of(sql, at.thread, commit.ns)
+    rows = yield Execute(sql.find_number, (at.thread, space, checkpoint_id))
+    if not rows:
+        raise ThreadDeletedError(commit.thread_id)
+    return int(rows[0][0])
+
+
+def space_of(sql: Statements, thread: int, ns: str) -> Operation[int | None]:
+    """Return the number of a namespace, whatever the branch; `None` if it holds nothing."""
+    rows = yield Execute(sql.find_space, (thread, ns))
+    return int(rows[0][0]) if rows else None
