@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from threadmark.errors import InvalidArgumentError, InvalidNamespaceError
@@ -54,7 +55,7 @@ _SORTABLE_FACTS = ("$key", "$created_at", "$updated_at")
 Fields: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Get:
     """A checked `GetOp`."""
 
@@ -63,7 +64,7 @@ class Get:
     refresh: bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Put:
     """A checked `PutOp`. `fields` are the paths to index; `None`: as configured. `ttl` is in µs."""
 
@@ -77,7 +78,7 @@ class Put:
     returning: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Search:
     """A checked `SearchOp`. `sort` is a path, or the name of a fact about the item."""
 
@@ -95,7 +96,7 @@ class Search:
     refresh: bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Count:
     """A checked `CountOp`."""
 
@@ -103,7 +104,7 @@ class Count:
     filter: Filter | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ListNamespaces:
     """A checked `ListNamespacesOp`."""
 
@@ -249,13 +250,18 @@ def _namespace(namespace: Sequence[str], *, empty: bool = False) -> tuple[str, .
             raise InvalidNamespaceError(
                 f"A segment of a namespace is a text that is not empty, not {segment!r} (in {namespace!r})."
             )
+    return _short_enough(tuple(map(_plain, namespace)))
+
+
+@lru_cache(maxsize=1024)
+def _short_enough(namespace: tuple[str, ...]) -> tuple[str, ...]:
     size = len(encode_namespace(namespace))
     if size > MAX_NAMESPACE_BYTES:
         raise InvalidNamespaceError(
             f"A namespace may take {MAX_NAMESPACE_BYTES} bytes, this one takes {size}. Shorten it, for "
             f"example by hashing its longest segment."
         )
-    return tuple(map(_plain, namespace))
+    return namespace
 
 
 def _plain(text: str) -> str:

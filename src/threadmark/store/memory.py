@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush, merge
 from itertools import islice
@@ -218,21 +218,24 @@ class _Records:
         return list(islice(living, limit))
 
     def nearest(self, view: View, vector: Any) -> Source:
-        if self._vectors is None:
-            return _Hits(iter(()))
-        ranked = self._vectors.ranked(vector, view.span)
-        return _Hits(
-            Hit(record, score, (-score, seq))
-            for seq, score in ranked
-            if (record := self._by_seq[seq]).alive(view.now)
-        )
+        ranked = () if self._vectors is None else self._vectors.ranked(vector, view.span)
+        return self._hits(view, ranked)
 
     def matching(self, view: View, words: Sequence[str]) -> Source:
         scores = WordScores(words)
         for record in self._living(view):
             if record.fields != ():
                 scores.add(record.seq, self._words_of(record))
-        return _Hits(Hit(self._by_seq[seq], score, (-score, seq)) for seq, score in scores.ranked())
+        return self._hits(view, scores.ranked())
+
+    def _hits(self, view: View, ranked: Iterable[tuple[int, float]]) -> Source:
+        found = ((self._by_seq[seq], score) for seq, score in ranked)
+        accepts = view.filter
+        return _Hits(
+            Hit(record, score, (-score, record.seq))
+            for record, score in found
+            if record.alive(view.now) and (accepts is None or accepts(record.value))
+        )
 
     def _below(self, span: Span) -> list[dict[str, Record]]:
         names = self._names[bisect_left(self._names, span.low) : bisect_left(self._names, span.high)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = [
@@ -42,7 +43,8 @@ def decode_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-def encode_namespace(namespace: Sequence[str]) -> bytes:
+@lru_cache(maxsize=1024)
+def encode_namespace(namespace: tuple[str, ...]) -> bytes:
     """Return the bytes of a namespace."""
     return b"".join(encode_text(part).replace(b"\0", b"\0\xff") + b"\0" for part in namespace)
 
@@ -53,7 +55,7 @@ def decode_namespace(data: bytes) -> tuple[str, ...]:
     return tuple(decode_text(part.replace(b"\0\xff", b"\0")) for part in parts)
 
 
-def span_of(prefix: Sequence[str]) -> Span:
+def span_of(prefix: tuple[str, ...]) -> Span:
     """Return where the namespaces that begin with `prefix` lie."""
     low = encode_namespace(prefix)
     return Span(low, low + b"\xff")

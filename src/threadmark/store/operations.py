@@ -19,7 +19,7 @@ from threadmark.store.namespaces import ends_with, span_of, starts_with
 from threadmark.store.ops import Result
 from threadmark.store.searching import found
 from threadmark.store.times import as_datetime, as_moment
-from threadmark.store.values import copy_value
+from threadmark.store.values import clone
 
 __all__ = ["Job", "Operations"]
 
@@ -140,7 +140,7 @@ class Operations:
             return None
         touched += self._to_touch(request.refresh, [record])
         return Item(
-            value=copy_value(record.value) if self._backend.shares_values else record.value,
+            value=clone(record.value) if self._backend.shares_values else record.value,
             key=record.key,
             namespace=record.namespace,
             created_at=as_datetime(record.created_at),

@@ -19,7 +19,7 @@ from threadmark.store.items import SearchItem
 from threadmark.store.keywords import fused, query_words
 from threadmark.store.paths import find
 from threadmark.store.times import as_datetime
-from threadmark.store.values import copy_value
+from threadmark.store.values import clone
 
 __all__ = ["HYBRID_DEPTH", "found"]
 
@@ -64,7 +64,7 @@ def _item(hit: Hit, order: str, shared: bool) -> SearchItem:
     return SearchItem(
         record.namespace,
         record.key,
-        copy_value(record.value) if shared else record.value,
+        clone(record.value) if shared else record.value,
         as_datetime(record.created_at),
         as_datetime(record.updated_at),
         hit.score,

@@ -16,4 +16,4 @@ def as_moment(seconds: float) -> int:
 
 def as_datetime(moment: int) -> datetime:
     """Return a moment as a time in UTC."""
-    return _EPOCH + timedelta(microseconds=moment)
+    return _EPOCH + timedelta(0, 0, moment)

@@ -15,9 +15,10 @@ from typing import Any
 from threadmark.errors import SerializationError
 from threadmark.store.namespaces import decode_text, encode_text
 
-__all__ = ["check_value", "copy_value", "read_value", "write_value"]
+__all__ = ["check_value", "clone", "copy_value", "read_value", "write_value"]
 
 _PLAIN = (str, bool, type(None))
+_NESTING = (dict, list)
 _DEEPEST = 100
 _LARGEST = 10**4000  # Python refuses to write longer integers as text.
 
@@ -47,6 +48,15 @@ def copy_value(value: Any) -> Any:
         SerializationError: It is not JSON-like; says where.
     """
     return value if type(value) in _PLAIN else _copy(value, ())
+
+
+def clone(value: Any) -> Any:
+    """Return a deep copy of a value that has been checked before."""
+    if type(value) is dict:
+        return {name: clone(inner) if type(inner) in _NESTING else inner for name, inner in value.items()}
+    if type(value) is list:
+        return [clone(inner) if type(inner) in _NESTING else inner for inner in value]
+    return value
 
 
 def write_value(value: Any) -> bytes:

@@ -98,12 +98,22 @@ class SqliteBackend:
     def page(
         self, view: View, *, after: int | None, descending: bool, limit: int, offset: int
     ) -> Operation[list[Record]]:
+        reach, spaces = yield from self._reach(view.span)
         condition = narrowed(view.filter)
-        statement = sql.PAGE[bool(view.span.low), descending].format(narrowed=condition.sql)
         if after is None:
             after = _AFTER_ALL if descending else _BEFORE_ALL
-        rows = yield Execute(statement, (*view.span, view.now, after, *condition.params, limit, offset))
+        rows = yield Execute(
+            sql.PAGE[reach, descending].format(narrowed=condition.sql),
+            (*spaces, view.now, after, *condition.params, limit, offset),
+        )
         return list(read_records(rows))
+
+    def _reach(self, span: Span) -> Operation[tuple[str, tuple[bytes, ...]]]:
+        """Return how many namespaces are in a span, and what to bind for them."""
+        if not span.low:
+            return "all", span
+        first, last = (yield Execute(sql.ENDS, (*span, *span)))[0]
+        return ("one", (span.low if first is None else first,)) if first == last else ("some", span)
 
     def scan(self, view: View, resume: Any) -> Operation[tuple[list[Record], Any]]:
         condition = narrowed(view.filter)

@@ -28,6 +28,7 @@ MIGRATIONS = [
         )
         """,
         "CREATE UNIQUE INDEX threadmark_items_by_key ON threadmark_items (namespace, key)",
+        "CREATE INDEX threadmark_items_by_age ON threadmark_items (namespace, seq)",
         """
         CREATE INDEX threadmark_items_by_expiry ON threadmark_items (expires_at)
         WHERE expires_at IS NOT NULL
@@ -91,20 +92,31 @@ EXPIRED = f"SELECT {_RECORD} FROM threadmark_items WHERE expires_at <= ? LIMIT ?
 
 COUNT = f"SELECT count(*) FROM threadmark_items WHERE {_BELOW} AND {_ALIVE}"
 
-# Records by age. Left alone, SQLite might walk through all items to find the few of one namespace.
+# The first and the last namespace below a prefix.
+ENDS = f"""
+SELECT (SELECT min(namespace) FROM threadmark_items WHERE {_BELOW}),
+       (SELECT max(namespace) FROM threadmark_items WHERE {_BELOW})
+"""
+
+# Records by age: of one namespace, of several, of all. Left alone, SQLite might walk through all items
+# to find the few of some namespaces.
 PAGE = {
-    (below, descending): f"""
+    (reach, descending): f"""
         SELECT {_RECORD} FROM threadmark_items {index}
-        WHERE {_BELOW} AND {_ALIVE} AND seq {compare} ? AND {{narrowed}}
+        WHERE {where} AND {_ALIVE} AND seq {compare} ? AND {{narrowed}}
         ORDER BY seq {order} LIMIT ? OFFSET ?
         """
-    for below, index in ((True, "INDEXED BY threadmark_items_by_key"), (False, "NOT INDEXED"))
+    for reach, index, where in (
+        ("one", "INDEXED BY threadmark_items_by_age", "namespace = ?"),
+        ("some", "INDEXED BY threadmark_items_by_key", _BELOW),
+        ("all", "NOT INDEXED", _BELOW),
+    )
     for descending, compare, order in ((False, ">", "ASC"), (True, "<", "DESC"))
 }
 
 # Records in the order of the index, to read them all.
 SCAN = f"""
-SELECT {_RECORD} FROM threadmark_items
+SELECT {_RECORD} FROM threadmark_items INDEXED BY threadmark_items_by_key
 WHERE {_BELOW} AND {_ALIVE} AND (namespace, key) > (?, ?) AND {{narrowed}}
 ORDER BY namespace, key LIMIT ?
 """
@@ -138,7 +150,7 @@ WITH_VECTORS = "SELECT seq FROM threadmark_items WHERE vectors_at IS NOT NULL"
 
 # The records of some numbers.
 AMONG = f"""
-SELECT {_RECORD} FROM threadmark_items
+SELECT {_RECORD} FROM threadmark_items NOT INDEXED
 WHERE seq IN (SELECT value FROM json_each(?)) AND {_BELOW} AND {_ALIVE} AND {{narrowed}}
 """
 
