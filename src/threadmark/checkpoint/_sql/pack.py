@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from threadmark.checkpoint.records import Checkpoint
+from threadmark.checkpoint.records import ChannelVersions, Checkpoint
 from threadmark.errors import InvalidArgumentError, StorageCorruptError
 
 __all__ = ["expand", "packed", "shorten", "unpacked"]
@@ -51,17 +51,17 @@ def packed(checkpoint: Checkpoint) -> Any:
     """Return what is stored of a checkpoint: each version once, and its id not at all."""
     if checkpoint.keys() != _USUAL_KEYS:
         return {key: value for key, value in checkpoint.items() if key != "id"}
-    places: dict[Any, int] = {}
-    seen = checkpoint["versions_seen"]
-    channels = {c: places.setdefault(v, len(places)) for c, v in checkpoint["channel_versions"].items()}
-    nodes = {
-        node: {c: places.setdefault(v, len(places)) for c, v in versions.items()}
-        for node, versions in seen.items()
-    }
+    places: dict[str, int] = {}
+
+    def placed(versions: ChannelVersions) -> dict[str, int]:
+        return {c: places.setdefault(shorten(v), len(places)) for c, v in versions.items()}
+
+    channels = placed(checkpoint["channel_versions"])
+    nodes = {node: placed(seen) for node, seen in checkpoint["versions_seen"].items()}
     return [
         checkpoint["v"],
         checkpoint["ts"],
-        [shorten(version) for version in places],
+        list(places),
         channels,
         nodes,
         checkpoint["updated_channels"],
