@@ -77,6 +77,8 @@ def parse_path(text: str) -> Path:
         raise _refused(text)
     if text == "$":
         return ()
+    if text.startswith("$") and not text.startswith("$."):
+        raise _refused(text)
     steps: list[Step] = []
     at = 2 if text.startswith("$.") else 0
     while True:
@@ -194,5 +196,6 @@ def _leaves(value: Any) -> Iterator[str]:
 def _refused(text: object) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{text!r} is not a path. Write names joined by dots, as 'a.b', 'items[0].text', "
-        f"'items[*].text' or '$' for the whole value; put a backslash before a dot inside a name."
+        f"'items[*].text' or '$' for the whole value; put a backslash before a dot "
+        f"or dollar sign inside a name."
     )

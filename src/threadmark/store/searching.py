@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
 from threadmark._db.effects import Operation
@@ -17,6 +18,7 @@ from threadmark.store.checks import Search
 from threadmark.store.cursors import Place, Position, read_cursor, sort_position
 from threadmark.store.items import SearchItem
 from threadmark.store.keywords import fused, query_words
+from threadmark.store.namespaces import encode_text
 from threadmark.store.paths import find
 from threadmark.store.times import as_datetime
 from threadmark.store.values import clone
@@ -44,10 +46,11 @@ def found(
     Returns:
         The records and the items that show them.
     """
-    order = search.order if search.query is None else _ranking(search, semantic)
+    kind = search.mode or ("semantic" if semantic else "keyword+rest")
+    order = search.order if search.query is None else _ranking(kind, search.query)
     after = None if search.after is None else read_cursor(search.after, order)
     if search.query is not None:
-        hits = yield from _ranked(backend, search, view, vector, order, after)
+        hits = yield from _ranked(backend, search, view, vector, kind, after)
     elif search.sort is not None:
         hits = yield from _sorted(backend, search, view, after)
     else:
@@ -55,8 +58,8 @@ def found(
     return [hit.record for hit in hits], [_item(hit, order, backend.shares_values) for hit in hits]
 
 
-def _ranking(search: Search, semantic: bool) -> str:
-    return f"rank:{search.mode or ('semantic' if semantic else 'keyword+rest')}"
+def _ranking(kind: str, query: str) -> str:
+    return f"{kind}:{blake2b(encode_text(query), digest_size=8).hexdigest()}"
 
 
 def _item(hit: Hit, order: str, shared: bool) -> SearchItem:
@@ -133,15 +136,15 @@ def _sort_position(record: Record, sort: Any) -> Position:
 
 
 def _ranked(
-    backend: Backend, search: Search, view: View, vector: Any, order: str, after: Position | None
+    backend: Backend, search: Search, view: View, vector: Any, kind: str, after: Position | None
 ) -> Operation[list[Hit]]:
     words = query_words(search.query or "")
-    if order == "rank:hybrid":
+    if kind == "hybrid":
         return (yield from _hybrid(backend, search, view, vector, words, after))
     source: Source
-    if order == "rank:semantic":
+    if kind == "semantic":
         source = backend.nearest(view, vector)
-    elif order == "rank:keyword":
+    elif kind == "keyword":
         source = backend.matching(view, words)
     else:
         source = _ThenTheRest(backend.matching(view, words), _Listing(backend, view, False, None))
