@@ -124,7 +124,7 @@ async def the_metadata_tells_what_each_step_wrote(t: Trace) -> None:
             {"extend": {"city": "Bari", "stops": ["Bari"]}},
             {"pick": {"city": "Rome", "stops": ["Rome"]}},
             None,
-            {"city": "", "stops": []},
+            {"city": ""},
         ],
         theirs=["absent"] * 4,
     )
@@ -135,9 +135,10 @@ async def a_run_needs_an_input_and_a_thread(t: Trace) -> None:
     app = await trip(t)
     await t.invoke(app, {"city": "x"})
     await t.invoke(app, {"city": "x"}, {"configurable": {}})
-    await t.invoke(app, 5, HERE)
     await t.invoke(app, {}, THERE)
-    await t.state(app, HERE)
+    await t.invoke(app, 5, HERE)
+    state = await t.call(app, "get_state", HERE)
+    t.differs("left by a refused input", state.next, ours=(), theirs=("__start__",))
 
 
 @program(savers=("memory",))

@@ -209,7 +209,7 @@ async def a_cached_result_is_used_again(t: Trace) -> None:
     graph.add_edge(t.lib.START, "slow")
     app = graph.compile(cache=t.lib.InMemoryCache())
     for name in ("a", "a", "b"):
-        await t.stream(app, {"name": name}, stream_mode=EVENTS)
+        await t.stream(app, {"name": name}, stream_mode=["values", "updates"])
     t.note("runs", len(runs))
     await t.call(app, "clear_cache")
     await t.call(app, "invoke", {"name": "a"})

@@ -71,8 +71,7 @@ async def a_run_can_return_what_it_would_stream(t: Trace) -> None:
 async def without_a_saver_there_are_no_checkpoints_to_show(t: Trace) -> None:
     graph = t.lib.StateGraph(Poem).add_node("a", lambda s: {"lines": ["a"]})
     app = graph.add_edge(t.lib.START, "a").compile()
-    for mode in ("checkpoints", "tasks", "debug"):
-        await t.stream(app, {"topic": "x"}, stream_mode=mode)
+    await t.stream(app, {"topic": "x"}, stream_mode=["checkpoints", "tasks", "debug"])
 
 
 @program(savers=("memory",))

@@ -177,7 +177,7 @@ async def a_compiled_graph_knows_its_subgraphs(t: Trace) -> None:
     app = t.lib.StateGraph(Note).add_node("middle", middle).add_edge(t.lib.START, "middle").compile()
     t.note("direct", [name for name, _ in app.get_subgraphs()])
     t.note("all", [name for name, _ in app.get_subgraphs(recurse=True)])
-    t.note("one", [name for name, _ in app.get_subgraphs(namespace="middle|leaf")])
+    t.note("one", [name for name, _ in app.get_subgraphs(namespace="middle|leaf", recurse=True)])
     t.note("name", app.name)
 
 

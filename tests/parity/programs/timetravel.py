@@ -224,11 +224,13 @@ async def a_replay_asks_its_question_again(t: Trace) -> None:
 async def commands_move_a_thread_from_outside(t: Trace) -> None:
     app = await jokes(t)
     await t.invoke(app, {"topic": "cats", "lines": []}, HERE)
-    await t.stream(
-        app,
-        t.lib.Command(goto="polish", update={"lines": ["encore"]}),
-        HERE,
-        stream_mode=["values", "updates"],
-    )
-    await t.history(app, HERE)
+    command = t.lib.Command(goto="polish", update={"lines": ["encore"]})
+    await t.stream(app, command, HERE, stream_mode=["values", "updates"])
     await t.invoke(app, t.lib.Command(goto="polish", graph=t.lib.Command.PARENT), HERE)
+    states = await t.collect(app, "get_state_history", HERE)
+    t.differs(
+        "a checkpoint for what the command did",
+        [state.metadata["source"] for state in states[:3]],
+        ours=["loop", "update", "loop"],
+        theirs=["loop", "loop", "loop"],
+    )
