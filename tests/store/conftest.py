@@ -12,7 +12,7 @@ import pytest
 from threadmark.store.core import RecordStore
 from threadmark.store.memory import InMemoryStore
 from threadmark.store.sqlite import SqliteStore
-from threadmark.testing.store import StoreOptions
+from threadmark.testing.stores import StoreOptions
 
 STORES = ["memory", "sqlite file", "sqlite memory"]
 

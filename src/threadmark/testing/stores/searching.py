@@ -6,7 +6,7 @@ from typing import Any
 
 from threadmark.errors import EmbeddingError, InvalidArgumentError, StoreConflictError
 from threadmark.store.base import PutOp, SearchOp
-from threadmark.testing.store.harness import Subject, check, embed, refuses
+from threadmark.testing.stores.harness import Subject, check, embed, refuses
 
 __all__ = ["CHECKS"]
 
@@ -44,7 +44,7 @@ def _broken() -> Any:
     return {"embed": broken, "dims": 8, "fields": ["text"]}
 
 
-@check(feature="semantic", index=_index)
+@check("searching", index=_index)
 async def the_nearest_come_first(store: Subject) -> None:
     """A query ranks items by meaning, and scores fall from the first to the last."""
     await store.put(NS, "tea", {"text": "tea tea"})
@@ -63,7 +63,7 @@ async def the_nearest_come_first(store: Subject) -> None:
     assert await store.keys("nobody", query="tea") == []
 
 
-@check(feature="semantic", index=_index)
+@check("searching", index=_index)
 async def filters_come_before_ranking(store: Subject) -> None:
     """A filter or prefix takes nothing away from the limit: the best of what it accepts are found."""
     batch = [
@@ -84,7 +84,7 @@ async def filters_come_before_ranking(store: Subject) -> None:
     assert await store.keys(*NS, "3", query="cat", limit=5) == [item.key for item in below[:5]]
 
 
-@check(feature="semantic", index=_many_fields)
+@check("searching", index=_many_fields)
 async def several_fields_score_by_the_best(store: Subject) -> None:
     """Each text of each field counts on its own, and an item is found once, by its best."""
     await store.put(NS, "parts", {"title": "tea", "parts": [{"text": "cat"}, {"text": "car"}, {"n": 1}]})
@@ -97,7 +97,7 @@ async def several_fields_score_by_the_best(store: Subject) -> None:
         assert found[0].score > 0.99
 
 
-@check(feature="semantic", index=_index)
+@check("searching", index=_index)
 async def puts_choose_their_fields(store: Subject) -> None:
     """`index` of a put takes the place of the store's fields; `False` leaves the item out."""
     await store.put(NS, "other", {"text": "cat", "name": "dog"}, index=["name"])
@@ -112,7 +112,7 @@ async def puts_choose_their_fields(store: Subject) -> None:
         await refuses(InvalidArgumentError, store.put(NS, "k", {"text": "cat"}, index=index))
 
 
-@check(feature="semantic", index=_index)
+@check("searching", index=_index)
 async def indexes_follow_the_items(store: Subject) -> None:
     """A changed, un-indexed or deleted item is not found by what it said before."""
     await store.put(NS, "changed", {"text": "cat"})
@@ -131,7 +131,7 @@ async def indexes_follow_the_items(store: Subject) -> None:
     assert await store.keys(*NS, query="dog", mode="hybrid") == ["changed", "deleted"]
 
 
-@check(feature="semantic", index=_index)
+@check("searching", index=_index)
 async def failed_batches_leave_indexes_alone(store: Subject) -> None:
     """What a failed batch would have indexed is not found, and what it would have dropped is."""
     await store.put(NS, "old", {"text": "cat"})
@@ -152,7 +152,7 @@ async def failed_batches_leave_indexes_alone(store: Subject) -> None:
     assert {item.key for item in results[3]} == {"old", "next"}
 
 
-@check(feature="semantic", index=_broken)
+@check("searching", index=_broken)
 async def misbehaving_models_are_refused(store: Subject) -> None:
     """A vector of the wrong size, or none, is refused, and nothing is written."""
     for text in ("short", "few", "nan", "text", "ragged"):
@@ -162,7 +162,7 @@ async def misbehaving_models_are_refused(store: Subject) -> None:
     await refuses(EmbeddingError, store.search(NS, query="short"))
 
 
-@check(feature="semantic", index=_counting)
+@check("searching", index=_counting)
 async def texts_are_embedded_once(store: Subject) -> None:
     """A batch asks the model once, and for each distinct text once."""
     batch = [PutOp(NS, f"k{n}", {"text": "cat", "more": f"dog {n % 2}"}) for n in range(6)]
@@ -170,7 +170,7 @@ async def texts_are_embedded_once(store: Subject) -> None:
     assert len(await store.search(NS, query="cat")) == 5
 
 
-@check(feature="semantic", index=_index)
+@check("searching", index=_index)
 async def ranked_results_page(store: Subject) -> None:
     """Reading on from a cursor goes down the ranking, each item once."""
     await store.batch([PutOp(NS, f"k{n}", {"text": "cat " * (n % 4) + "dog"}) for n in range(30)])
@@ -187,7 +187,7 @@ async def ranked_results_page(store: Subject) -> None:
         await refuses(InvalidArgumentError, store.search(NS, after=after))
 
 
-@check(feature="semantic", index=_index)
+@check("searching", index=_index)
 async def hybrid_finds_by_either(store: Subject) -> None:
     """Hybrid search finds what either finds, and puts first what both find."""
     await store.put(NS, "meaning", {"text": "bikes and cars: bike car"})
@@ -199,7 +199,7 @@ async def hybrid_finds_by_either(store: Subject) -> None:
     assert await store.keys(*NS, query="car zoe", mode="hybrid", filter={"text": "Zoë"}) == ["word"]
 
 
-@check(feature="keyword", index=lambda: {"fields": ["text", "tags"]})
+@check("searching", index=lambda: {"fields": ["text", "tags"]})
 async def words_are_found(store: Subject) -> None:
     """An item is found by any of the words, whatever their case, accents and script."""
     await store.put(NS, "en", {"text": "The Quick-Brown fox_jumps", "tags": ["alpha", 42]})
@@ -228,7 +228,7 @@ async def words_are_found(store: Subject) -> None:
     assert await store.keys(*NS, query="fox 我", mode="keyword", filter={"tags": {"$exists": True}}) == ["en"]
 
 
-@check(feature="keyword")
+@check("searching")
 async def queries_need_no_index(store: Subject) -> None:
     """Without an index, queries rank by the words of whole values, and the rest follows by age."""
     await store.put(NS, "a", {"fact": "Ann likes tea"})
@@ -246,7 +246,7 @@ async def queries_need_no_index(store: Subject) -> None:
     assert await store.keys(*NS, query="") == ["a", "b", "c", "d"]
 
 
-@check(feature="keyword")
+@check("searching")
 async def queries_are_checked(store: Subject) -> None:
     """A query that cannot be answered as asked is refused."""
     for search in (

@@ -1,35 +1,22 @@
-"""How a check is written once and runs through sync methods and async ones.
+"""What the checks of stores are written with.
 
-A check is a coroutine function over a `Subject`, whose methods are awaited. For the sync face they
-answer at once, so the coroutine runs to its end without an event loop.
+A check is a coroutine function over a `Subject`, whose methods are awaited. Through the sync face they
+answer at once.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from threadmark.errors import ThreadmarkError
 from threadmark.store.base import BaseStore, IndexConfig, TTLConfig
+from threadmark.testing.kit import Check
 
-__all__ = [
-    "Check",
-    "Clock",
-    "Face",
-    "Feature",
-    "Opener",
-    "StoreOptions",
-    "Subject",
-    "check",
-    "embed",
-    "refuses",
-]
+__all__ = ["Clock", "Face", "StoreCheck", "StoreOptions", "Subject", "check", "embed", "refuses"]
 
 Face: TypeAlias = Literal["sync", "async"]
-Feature: TypeAlias = Literal["ttl", "keyword", "semantic"]
 
 
 class Clock:
@@ -59,13 +46,6 @@ class StoreOptions:
     index: IndexConfig | None = None
     ttl: TTLConfig | None = None
     clock: Clock = field(default_factory=Clock)
-
-
-Opener: TypeAlias = Callable[
-    [StoreOptions],
-    "BaseStore | AbstractContextManager[BaseStore] | AbstractAsyncContextManager[BaseStore]",
-]
-"""Opens an empty store. What it returns is entered as a context manager, if it is one."""
 
 
 class Subject:
@@ -101,61 +81,33 @@ Body: TypeAlias = Callable[[Subject], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that every store must do.
+class StoreCheck(Check):
+    """A check of stores.
 
     Attributes:
-        name: Its name.
-        promise: What is promised, in a sentence.
-        body: The check itself.
         options: How it wants its store.
-        feature: What the store must offer for it.
     """
 
-    name: str
-    promise: str
-    body: Body
     options: Callable[[], StoreOptions]
-    feature: Feature | None
-
-    def __str__(self) -> str:
-        return self.name
-
-    def run(self, open_store: Opener, face: Face) -> None:
-        """Run the check on a store of its own.
-
-        Args:
-            open_store: Opens an empty store.
-            face: Which methods to use. `"async"` starts an event loop.
-
-        Raises:
-            AssertionError: The store does not keep the promise.
-        """
-        checking = self._on(open_store, face)
-        if face == "async":
-            asyncio.run(checking)
-        else:
-            _finish(checking)
-
-    async def _on(self, open_store: Opener, face: Face) -> None:
-        options = self.options()
-        async with _entered(open_store(options)) as store:
-            await self.body(Subject(store, face, options.clock))
 
 
 def check(
-    *,
-    feature: Feature | None = None,
-    index: Callable[[], IndexConfig] | None = None,
-    ttl: TTLConfig | None = None,
-) -> Callable[[Body], Check]:
-    """Make a check of a coroutine function; its docstring is the promise."""
+    group: str, *, index: Callable[[], IndexConfig] | None = None, ttl: TTLConfig | None = None
+) -> Callable[[Body], StoreCheck]:
+    """Make a check of a coroutine function; its docstring is the promise.
 
-    def made(body: Body) -> Check:
+    Args:
+        group: Which part of the contract it belongs to.
+        index: Returns the index configuration of its store.
+        ttl: How long the items of its store live.
+    """
+
+    def made(body: Body) -> StoreCheck:
         def options() -> StoreOptions:
             return StoreOptions(index=index() if index else None, ttl=ttl)
 
-        return Check(body.__name__, (body.__doc__ or "").strip(), body, options, feature)
+        promise = " ".join((body.__doc__ or "").split())
+        return StoreCheck(promise, group, body, options)
 
     return made
 
@@ -175,22 +127,3 @@ _AXES = ("cat", "dog", "fish", "bird", "car", "bike", "tea", "tree")
 def embed(texts: list[str]) -> list[list[float]]:
     """A model for tests: how often each of eight words occurs, and a little of everything."""
     return [[text.lower().count(word) + 0.01 for word in _AXES] for text in texts]
-
-
-@asynccontextmanager
-async def _entered(opened: Any) -> AsyncIterator[BaseStore]:
-    if isinstance(opened, AbstractContextManager):
-        with opened as store:
-            yield store
-    elif isinstance(opened, AbstractAsyncContextManager):
-        async with opened as store:
-            yield store
-    else:
-        yield opened
-
-
-def _finish(checking: Coroutine[Any, Any, None]) -> None:
-    with suppress(StopIteration):
-        checking.send(None)
-        checking.close()
-        raise RuntimeError("A sync store made the check wait; open it with a sync context manager.")

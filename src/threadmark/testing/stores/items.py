@@ -12,7 +12,7 @@ from threadmark.errors import (
     StoreConflictError,
 )
 from threadmark.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
-from threadmark.testing.store.harness import Subject, check, refuses
+from threadmark.testing.stores.harness import Subject, check, refuses
 
 __all__ = ["CHECKS"]
 
@@ -51,7 +51,7 @@ _REFUSED: list[Any] = [
 ]
 
 
-@check()
+@check("items")
 async def values_come_back(store: Subject) -> None:
     """A value comes back equal and of the same types."""
     for number, value in enumerate(_TAKEN):
@@ -62,7 +62,7 @@ async def values_come_back(store: Subject) -> None:
             assert repr(seen) == repr(value), (seen, value)
 
 
-@check()
+@check("items")
 async def others_are_refused(store: Subject) -> None:
     """A value that would not come back is refused, with the place inside it, and nothing is written."""
     await store.put(NS, "k", {"old": 1})
@@ -76,7 +76,7 @@ async def others_are_refused(store: Subject) -> None:
     assert await store.count(()) == 1
 
 
-@check()
+@check("items")
 async def values_are_copied(store: Subject) -> None:
     """Changing what was put, or what was got, changes nothing in the store."""
     value = {"tags": ["a"], "inner": {"n": 1}}
@@ -89,7 +89,7 @@ async def values_are_copied(store: Subject) -> None:
     assert (await store.get(NS, "k")).value == {"tags": ["a"], "inner": {"n": 1}}
 
 
-@check()
+@check("items")
 async def reading_creates_nothing(store: Subject) -> None:
     """Reading what is not there finds nothing and leaves nothing behind."""
     assert await store.get(NS, "k") is None
@@ -100,7 +100,7 @@ async def reading_creates_nothing(store: Subject) -> None:
     assert await store.list_namespaces() == []
 
 
-@check(feature="ttl")
+@check("items")
 async def items_know_their_times(store: Subject) -> None:
     """An item keeps the time of its creation, and knows when it was last put."""
     await store.put(NS, "k", {"n": 1})
@@ -115,7 +115,7 @@ async def items_know_their_times(store: Subject) -> None:
         assert (item.updated_at - born).total_seconds() == 60
 
 
-@check()
+@check("items")
 async def items_print(store: Subject) -> None:
     """`dict()` gives the item in a form that JSON can carry."""
     await store.put(NS, "k", {"n": 1})
@@ -130,7 +130,7 @@ async def items_print(store: Subject) -> None:
     assert found.score is None
 
 
-@check()
+@check("items")
 async def delete_removes(store: Subject) -> None:
     """A deleted item is gone; deleting it again, or another that is not there, does nothing."""
     await store.put(NS, "k", {"n": 1})
@@ -143,7 +143,7 @@ async def delete_removes(store: Subject) -> None:
     assert await store.list_namespaces() == []
 
 
-@check()
+@check("items")
 async def put_tells_the_version(store: Subject) -> None:
     """Each put tells a version that is larger than all before, also of an item that was deleted."""
     versions = []
@@ -156,7 +156,7 @@ async def put_tells_the_version(store: Subject) -> None:
     assert [item.version for item in await store.search(NS)] == [versions[1], versions[3]]
 
 
-@check()
+@check("items")
 async def put_if_version(store: Subject) -> None:
     """A put with `if_version` writes only over that version; the loser changes nothing."""
     first = await store.put(NS, "k", {"n": 1})
@@ -172,7 +172,7 @@ async def put_if_version(store: Subject) -> None:
     assert await store.count(()) == 1
 
 
-@check()
+@check("items")
 async def put_if_absent(store: Subject) -> None:
     """A put with `if_absent` writes only where nothing is."""
     await store.put(NS, "k", {"n": 1}, if_absent=True)
@@ -183,7 +183,7 @@ async def put_if_absent(store: Subject) -> None:
     await refuses(InvalidArgumentError, store.put(NS, "k", {}, if_absent=True, if_version=1))
 
 
-@check()
+@check("items")
 async def delete_if_version(store: Subject) -> None:
     """A delete with `if_version` removes only that version."""
     first = await store.put(NS, "k", {"n": 1})
@@ -194,7 +194,7 @@ async def delete_if_version(store: Subject) -> None:
     assert await store.get(NS, "k") is None
 
 
-@check()
+@check("items")
 async def batches_run_in_order(store: Subject) -> None:
     """Each operation of a batch sees what those before it did."""
     results = await store.batch(
@@ -217,7 +217,7 @@ async def batches_run_in_order(store: Subject) -> None:
     assert await store.batch([]) == []
 
 
-@check()
+@check("items")
 async def batches_are_atomic(store: Subject) -> None:
     """A batch that fails has done nothing."""
     for key in ("a", "b", "c"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threadmark.errors import InvalidArgumentError
-from threadmark.testing.store.harness import Subject, check, refuses
+from threadmark.testing.stores.harness import Subject, check, refuses
 
 __all__ = ["CHECKS"]
 
@@ -15,7 +15,7 @@ async def _fill(store: Subject, count: int) -> None:
         await store.put((*NS, str(number % 3)), f"k{number}", {"n": number, "odd": number % 2 == 1})
 
 
-@check()
+@check("listing")
 async def oldest_come_first(store: Subject) -> None:
     """Without a query, items come in the order in which they were created, newest last."""
     await store.put(("b",), "1", {})
@@ -32,7 +32,7 @@ async def oldest_come_first(store: Subject) -> None:
     assert await store.keys(descending=True) == ["1", "3", "0", "2"]
 
 
-@check()
+@check("listing")
 async def limit_and_offset_cut(store: Subject) -> None:
     """`limit` and `offset` cut a piece out of the result, with and without a filter."""
     await _fill(store, 25)
@@ -57,7 +57,7 @@ async def _all_pages(store: Subject, **search: object) -> list[str]:
     return keys
 
 
-@check()
+@check("listing")
 async def cursors_page(store: Subject) -> None:
     """Reading on from a cursor returns every item once, in any order of the search."""
     await _fill(store, 23)
@@ -75,7 +75,7 @@ async def cursors_page(store: Subject) -> None:
         assert await _all_pages(store, **search) == await store.keys(*NS, **search)
 
 
-@check()
+@check("listing")
 async def cursors_stand_changes(store: Subject) -> None:
     """Items that come and go between pages move no other item from page to page."""
     await _fill(store, 12)
@@ -88,7 +88,7 @@ async def cursors_stand_changes(store: Subject) -> None:
     assert rest == ["k6", "k7", "k8", "k9", "k10", "k11", "new"]
 
 
-@check()
+@check("listing")
 async def foreign_cursors_are_refused(store: Subject) -> None:
     """A cursor that belongs to another search, or is none, is refused."""
     await _fill(store, 3)
@@ -111,7 +111,7 @@ async def foreign_cursors_are_refused(store: Subject) -> None:
         await refuses(InvalidArgumentError, store.search(NS, after=cursor, **search))
 
 
-@check()
+@check("listing")
 async def fields_sort(store: Subject) -> None:
     """Sorting puts missing first, then `None`, booleans, numbers, texts and the rest; equals by age."""
     values = [[1], "b", 2**70, 1.5, None, True, "a", 2, False, {"x": 1}, 2.0, "B", -(2**70)]
@@ -126,7 +126,7 @@ async def fields_sort(store: Subject) -> None:
         await refuses(InvalidArgumentError, store.search(NS, sort=sort))
 
 
-@check()
+@check("listing")
 async def facts_sort(store: Subject) -> None:
     """Items sort by key and by their times."""
     for key in ("b", "c", "a"):
@@ -138,7 +138,7 @@ async def facts_sort(store: Subject) -> None:
     assert await store.keys(*NS, sort="$updated_at") == ["c", "a", "b"]
 
 
-@check()
+@check("listing")
 async def items_are_counted(store: Subject) -> None:
     """Counting agrees with searching."""
     await _fill(store, 25)

@@ -6,7 +6,7 @@ from typing import Any
 
 from threadmark.errors import InvalidArgumentError, StoreConflictError
 from threadmark.store.base import GetOp, PutOp, SearchOp
-from threadmark.testing.store.harness import Subject, check, embed, refuses
+from threadmark.testing.stores.harness import Subject, check, embed, refuses
 
 __all__ = ["CHECKS"]
 
@@ -17,7 +17,7 @@ def _index() -> Any:
     return {"embed": embed, "dims": 8, "fields": ["text"]}
 
 
-@check(feature="ttl")
+@check("expiry")
 async def items_expire(store: Subject) -> None:
     """An expired item is gone from its moment on, whichever way one looks for it."""
     await store.put((*NS, "short"), "k", {"n": 1}, ttl=2)
@@ -38,7 +38,7 @@ async def items_expire(store: Subject) -> None:
     assert await store.list_namespaces() == [NS]
 
 
-@check(feature="semantic", index=_index)
+@check("expiry", index=_index)
 async def items_expire_from_indexes(store: Subject) -> None:
     """An expired item is not found by a query, in any mode."""
     await store.put(NS, "k", {"text": "a cat"}, ttl=2)
@@ -50,7 +50,7 @@ async def items_expire_from_indexes(store: Subject) -> None:
         assert await store.keys(*NS, query="cat", mode=mode) == ["stays"]
 
 
-@check(feature="ttl")
+@check("expiry")
 async def expired_items_are_absent(store: Subject) -> None:
     """A put finds nothing where an item has expired, and makes a new one."""
     old = await store.put(NS, "k", {"n": 1}, ttl=1)
@@ -67,7 +67,7 @@ async def expired_items_are_absent(store: Subject) -> None:
     assert await store.get(NS, "k") is not None
 
 
-@check(feature="ttl", ttl={"default_ttl": 10})
+@check("expiry", ttl={"default_ttl": 10})
 async def the_default_applies(store: Subject) -> None:
     """A put without `ttl` takes the store's default; `None` means for ever; each put starts anew."""
     await store.put(NS, "default", {})
@@ -84,7 +84,7 @@ async def the_default_applies(store: Subject) -> None:
     assert await store.keys(*NS) == ["never", "renewed"]
 
 
-@check(feature="ttl")
+@check("expiry")
 async def reading_refreshes_if_asked(store: Subject) -> None:
     """Reading starts the time anew where it was asked to, and only there."""
     for key in ("got", "searched", "left"):
@@ -104,7 +104,7 @@ async def reading_refreshes_if_asked(store: Subject) -> None:
     assert await store.get(NS, "got", refresh_ttl=True) is None
 
 
-@check(feature="ttl", ttl={"default_ttl": 10, "refresh_on_read": True})
+@check("expiry", ttl={"default_ttl": 10, "refresh_on_read": True})
 async def reading_refreshes_if_configured(store: Subject) -> None:
     """A store can be configured to refresh on every read, and a read can say no."""
     for key in ("got", "searched", "batched", "left"):
@@ -119,7 +119,7 @@ async def reading_refreshes_if_configured(store: Subject) -> None:
     assert await store.keys(*NS, refresh_ttl=False) == ["got", "searched", "batched"]
 
 
-@check(feature="ttl")
+@check("expiry")
 async def times_to_live_are_checked(store: Subject) -> None:
     """A time to live is a positive number of minutes."""
     for ttl in (0, -1, float("nan"), float("inf"), "1", True, 1e300):
@@ -130,7 +130,7 @@ async def times_to_live_are_checked(store: Subject) -> None:
     assert await store.get(NS, "k") is not None
 
 
-@check(feature="ttl")
+@check("expiry")
 async def sweeping_removes(store: Subject) -> None:
     """Sweeping removes what has expired, tells how much, and touches nothing else."""
     await store.put(NS, "stays", {})

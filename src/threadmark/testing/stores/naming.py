@@ -8,7 +8,7 @@ from typing import Any
 from threadmark.errors import InvalidArgumentError, InvalidNamespaceError
 from threadmark.store.base import ListNamespacesOp, MatchCondition
 from threadmark.store.checks import MAX_KEY_BYTES, MAX_NAMESPACE_BYTES
-from threadmark.testing.store.harness import Subject, check, refuses
+from threadmark.testing.stores.harness import Subject, check, refuses
 
 __all__ = ["CHECKS", "HOSTILE_NAMESPACES"]
 
@@ -58,7 +58,7 @@ _BAD_NAMESPACES: tuple[Any, ...] = ((), ("",), ("a", ""), (1,), ("a", None), "ab
 _BAD_KEYS: tuple[Any, ...] = (None, 1, b"k", ["k"])
 
 
-@check()
+@check("naming")
 async def namespaces_are_kept_apart(store: Subject) -> None:
     """Namespaces of any characters are different whenever they are."""
     for number, namespace in enumerate(HOSTILE_NAMESPACES):
@@ -69,7 +69,7 @@ async def namespaces_are_kept_apart(store: Subject) -> None:
     assert await store.list_namespaces() == sorted(HOSTILE_NAMESPACES)
 
 
-@check()
+@check("naming")
 async def prefixes_compare_segments(store: Subject) -> None:
     """A prefix search finds the namespaces that begin with its segments, and no others."""
     for namespace in HOSTILE_NAMESPACES:
@@ -80,7 +80,7 @@ async def prefixes_compare_segments(store: Subject) -> None:
         assert await store.count(prefix) == len(below)
 
 
-@check()
+@check("naming")
 async def keys_are_kept_apart(store: Subject) -> None:
     """Keys of any characters are different whenever they are."""
     keys = ["", " ", "a", "A", "a\x00", "a\x00b", "%", "*", "'", "我", "\ud800", "\ud83d\ude00", "🙂"]
@@ -91,7 +91,7 @@ async def keys_are_kept_apart(store: Subject) -> None:
     assert await store.keys("ns") == keys
 
 
-@check()
+@check("naming")
 async def names_are_checked_alike(store: Subject) -> None:
     """A namespace or key that is refused in a put is refused everywhere, and nothing is written."""
     for namespace in _BAD_NAMESPACES:
@@ -108,7 +108,7 @@ async def names_are_checked_alike(store: Subject) -> None:
     assert await store.count(()) == 0
 
 
-@check()
+@check("naming")
 async def long_names_have_a_limit(store: Subject) -> None:
     """Names up to the limits work, and longer ones are refused."""
     key, namespace = "k" * MAX_KEY_BYTES, ("n" * (MAX_NAMESPACE_BYTES - 1),)
@@ -119,7 +119,7 @@ async def long_names_have_a_limit(store: Subject) -> None:
     await refuses(InvalidNamespaceError, store.put((f"{namespace[0]}n",), "k", {}))
 
 
-@check()
+@check("naming")
 async def lists_and_enums_name_namespaces(store: Subject) -> None:
     """A namespace may be given as a list, and a segment as a member of a `StrEnum`."""
     await store.put(["users", _Kind.NOTES], "k", {"n": 1})
@@ -128,7 +128,7 @@ async def lists_and_enums_name_namespaces(store: Subject) -> None:
     assert [type(segment) for segment in item.namespace] == [str, str]
 
 
-@check()
+@check("naming")
 async def namespaces_are_listed(store: Subject) -> None:
     """Namespaces are listed sorted, each once, by prefix, suffix and depth."""
     spaces = [("b",), ("a", "x", "p"), ("a", "y", "p"), ("a", "y", "q"), ("a", "y", "q", "p")]
@@ -148,7 +148,7 @@ async def namespaces_are_listed(store: Subject) -> None:
     assert await listed(max_depth=1, limit=1, offset=1) == [("b",)]
 
 
-@check()
+@check("naming")
 async def listing_is_checked(store: Subject) -> None:
     """Arguments of a listing that make no sense are refused."""
     for arguments in ({"limit": -1}, {"offset": "1"}, {"max_depth": 0}, {"prefix": "ab"}, {"suffix": (1,)}):

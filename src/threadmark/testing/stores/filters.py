@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from threadmark.errors import InvalidArgumentError
-from threadmark.testing.store.harness import Subject, check, refuses
+from threadmark.testing.stores.harness import Subject, check, refuses
 
 __all__ = ["CHECKS"]
 
@@ -135,7 +135,7 @@ _REFUSED: list[Any] = [
 ]
 
 
-@check()
+@check("filters")
 async def filters_accept(store: Subject) -> None:
     """Every filter accepts the same items on every store."""
     for key, value in _VALUES.items():
@@ -146,7 +146,7 @@ async def filters_accept(store: Subject) -> None:
         assert await store.count(NS, filter=filter) == len(found), filter
 
 
-@check()
+@check("filters")
 async def filters_that_are_not_understood_are_refused(store: Subject) -> None:
     """What a filter means is never guessed, and never ignored."""
     await store.put(NS, "k", {"n": 1})
@@ -159,7 +159,7 @@ async def filters_that_are_not_understood_are_refused(store: Subject) -> None:
     await refuses(InvalidArgumentError, store.search(NS, filter=nested))
 
 
-@check()
+@check("filters")
 async def filters_may_be_large(store: Subject) -> None:
     """A filter may name thousands of values."""
     await store.put(NS, "k", {"n": 4_999})
