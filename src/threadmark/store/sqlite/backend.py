@@ -11,11 +11,11 @@ from typing import Any, cast
 from threadmark._db.effects import Execute, ExecuteMany, Operation
 from threadmark.store.backend import Record, Source, View
 from threadmark.store.indexing import Index, record_words
-from threadmark.store.namespaces import Span, decode_namespace, encode_namespace, encode_text
+from threadmark.store.namespaces import Span, encode_namespace, encode_text
 from threadmark.store.sqlite import statements as sql
 from threadmark.store.sqlite.nearest import Nearest, VectorCache
 from threadmark.store.sqlite.prefilter import narrowed
-from threadmark.store.sqlite.rows import StoredRecord, read_record, read_records, written
+from threadmark.store.sqlite.rows import StoredRecord, read_namespace, read_record, read_records, written
 from threadmark.store.sqlite.words import Indexed, Scanned, space_names
 from threadmark.store.vectors import numpy
 
@@ -133,7 +133,7 @@ class SqliteBackend:
         self, span: Span, now: int, after: tuple[str, ...], limit: int
     ) -> Operation[list[tuple[str, ...]]]:
         rows = yield Execute(sql.NAMESPACES, (encode_namespace(after), *span, now, limit))
-        return [decode_namespace(name) for (name,) in rows]
+        return [read_namespace(name) for (name,) in rows]
 
     def nearest(self, view: View, vector: Any) -> Source:
         if self._index is None or self._cache is None:

@@ -78,7 +78,8 @@ class VectorCache:
                 f"The file holds vectors of {dims} numbers, and the index is configured with "
                 f"dims={self.vectors.dims}. Configure the model that wrote them, or call reindex()."
             )
-        if not isinstance(blob, bytes) or not blob or len(blob) % (dims * _BYTES):
+        readable = isinstance(namespace, bytes) and isinstance(blob, bytes) and blob
+        if not readable or len(blob) % (dims * _BYTES):
             raise StorageCorruptError(f"The vectors of item number {seq} are damaged; call reindex().")
         return len(blob) // (dims * _BYTES)
 

@@ -16,7 +16,7 @@ from threadmark.store.backend import Record
 from threadmark.store.namespaces import decode_namespace, decode_text
 from threadmark.store.values import read_value, write_value
 
-__all__ = ["StoredRecord", "read_record", "read_records", "written"]
+__all__ = ["StoredRecord", "read_namespace", "read_record", "read_records", "written"]
 
 _LAST_MOMENT = 60_000_000_000_000_000
 """In the year 3871: what lies behind was not written by a clock."""
@@ -86,6 +86,21 @@ def _moment(value: Any) -> int:
 def read_records(rows: Iterable[Row]) -> list[StoredRecord]:
     """Return the records in some rows."""
     return [read_record(row) for row in rows]
+
+
+def read_namespace(name: Any) -> tuple[str, ...]:
+    """Return the namespace in a column.
+
+    Raises:
+        StorageCorruptError: The bytes are none that we could have written.
+    """
+    try:
+        return decode_namespace(name)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StorageCorruptError(
+            f"A namespace of the store cannot be read: {error}. Restore a backup, or delete the rows of "
+            f"threadmark_items whose namespace is x'{name.hex() if isinstance(name, bytes) else name}'."
+        ) from error
 
 
 def written(record: Record, vectors_at: int | None, has_words: bool) -> tuple[Any, ...]:
