@@ -108,8 +108,9 @@ class Opener:
 
     def _checked_version(self, connection: sqlite3.Connection) -> int:
         """Return the version of our tables, 0 when there are none; refuse what is not ours."""
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        # The tables first: both are made in one transaction, which may end between the two questions.
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
         if application != APPLICATION_ID and not self.shared and (application or tables):
             raise StorageFormatError(
                 f"{self.name} is a database of another application and was left alone. Use another "
