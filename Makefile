@@ -27,7 +27,12 @@ types: $(VENV)/full
 test: lint types
 	$(BIN)/pytest -n 2 --dist loadgroup
 
-bench: $(VENV)/full
+.venv-bench/ready: constraints.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check -c constraints.txt langgraph langgraph-checkpoint-sqlite
+	touch $@
+
+bench: $(VENV)/full .venv-bench/ready
 	$(BIN)/python -m bench
 
 clean:
