@@ -91,7 +91,7 @@ def _can_keep(cls: type, kind: int) -> bool:
 def _decoder(code: int) -> Decoder:
     def decode(data: bytes, level: Level) -> Any:
         parts = level.unpack(data)
-        build = level.codec.builders.get((code, parts[0])) or _builder(level.codec, code, parts[0])
+        build = level.found.get((code, parts[0])) or _builder(level.codec, code, parts[0])
         return build(parts)
 
     return decode
@@ -102,7 +102,7 @@ def _builder(codec: Codec, code: int, name: str) -> Callable[[list[Any]], Any]:
     if kind_of(cls) != code:
         raise SerializationError(f"{name} is another kind of class than when the data was written")
     builder = _BUILDERS[code](cls)
-    codec.builders[code, name] = builder
+    codec.found[code, name] = builder
     return builder
 
 

@@ -17,7 +17,7 @@ import ormsgpack
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.known import KnownTypes
 from threadmark.checkpoint.serde.nesting import check_nesting
-from threadmark.checkpoint.serde.plain import holds_buffers, replace
+from threadmark.checkpoint.serde.plain import holds_buffers, no_binary, replace
 from threadmark.errors import SerializationError
 
 __all__ = ["Codec", "Decoder", "Encoder", "Level"]
@@ -37,11 +37,11 @@ class Codec:
         known: The classes that may be rebuilt.
         encoders: By exact type. Those of classes are added when first met.
         decoders: By extension code.
-        builders: By extension code and stored name, what rebuilds a class. Added when first met.
+        found: What decoders remember about the classes that they rebuild.
         top: Where packing and unpacking begin.
     """
 
-    __slots__ = ("builders", "decoders", "encoders", "find_encoder", "known", "loose", "top")
+    __slots__ = ("decoders", "encoders", "found", "known", "loose", "top")
 
     def __init__(
         self,
@@ -51,32 +51,26 @@ class Codec:
         find_encoder: Callable[[type, KnownTypes], Encoder],
     ) -> None:
         self.known = known
-        self.encoders = dict(encoders)
+        self.encoders = _Encoders(encoders, lambda cls: find_encoder(cls, known))
         self.decoders = decoders
-        self.find_encoder = find_encoder
-        self.builders: dict[tuple[int, str | int], Callable[[list[Any]], Any]] = {}
+        self.found: dict[Any, Any] = {}
         self.top = Level(self, 0, None)
-        self.loose = Level(self, 0, wire.LOOSE_KEYS)
+        self.loose = Level(self, 0, wire.ANY_KEYS)
 
-    def encoder(self, cls: type) -> Encoder:
-        """Return the encoder of a type that was not met before, and remember it."""
-        encoder = self.find_encoder(cls, self.known)
-        self.encoders[cls] = encoder
+
+class _Encoders(dict[type, Encoder]):
+    """Encoders by exact type, found when first asked for."""
+
+    def __init__(self, encoders: Mapping[type, Encoder], find: Callable[[type], Encoder]) -> None:
+        super().__init__(encoders)
+        self._find = find
+
+    def __missing__(self, cls: type) -> Encoder:
+        encoder = self[cls] = self._find(cls)
         return encoder
 
-    def unpack(self, data: bytes) -> Any:
-        """Decode a value.
 
-        Raises:
-            SerializationError: The bytes are not a value of a known type.
-        """
-        try:
-            return self.top.unpack(data)
-        except _NotPlainKeys:
-            return self.loose.unpack(data)
-
-
-class _NotPlainKeys(SerializationError):
+class _NotStrict(Exception):
     """Not MessagePack, or a map has keys other than strings: to be read once more, with any keys."""
 
 
@@ -86,11 +80,12 @@ class Level:
     Attributes:
         codec: The codec.
         depth: How many extensions are around.
+        found: The codec's.
         pack: Encodes a value.
         unpack: Decodes a value.
     """
 
-    __slots__ = ("_deeper", "codec", "depth", "key_option", "pack", "unpack")
+    __slots__ = ("_deeper", "codec", "depth", "found", "key_option", "pack", "unpack")
 
     pack: Callable[[Any], bytes]
     unpack: Callable[[bytes], Any]
@@ -98,6 +93,7 @@ class Level:
     def __init__(self, codec: Codec, depth: int, key_option: int | None) -> None:
         self.codec = codec
         self.depth = depth
+        self.found = codec.found
         self.key_option = key_option
         self._deeper: Level | None = None
         self.pack = _packer(self)
@@ -133,13 +129,15 @@ _raised = _Raised()
 
 
 def _packer(level: Level) -> Callable[[Any], bytes]:
-    codec = level.codec
-    encoders = codec.encoders
+    encoders = level.codec.encoders
+    below: Level | None = None
 
     def default(value: Any) -> ormsgpack.Ext:
+        nonlocal below
         try:
-            cls = type(value)
-            return (encoders.get(cls) or codec.encoder(cls))(value, level._deeper or level.deeper())
+            if below is None:
+                below = level.deeper()
+            return encoders[type(value)](value, below)
         except BaseException as error:
             _raised.error = error
             raise
@@ -150,7 +148,12 @@ def _packer(level: Level) -> Callable[[Any], bytes]:
         except TypeError as error:
             data = _pack_replaced(value, level, default, error)
         else:
-            if (b"\xc4" in data or b"\xc5" in data or b"\xc6" in data) and holds_buffers(value):
+            # Heads of binary: MessagePack has one kind, Python has three.
+            if (
+                (0xC4 in data or 0xC5 in data or 0xC6 in data)
+                and not no_binary(data)
+                and holds_buffers(value)
+            ):
                 data = _pack_replaced(value, level, default, None)
         return data
 
@@ -167,7 +170,7 @@ def _pack_replaced(value: Any, level: Level, default: Callable[[Any], Any], erro
     if error is not None:
         _raise_real(error)
     try:
-        return _packb(replace(value, level.deeper), default, _OPTIONS)
+        return _packb(replace(value, level.deeper), default, _OPTIONS | wire.ANY_KEYS)
     except TypeError as again:
         _raise_real(again)
         raise SerializationError(f"The value cannot be encoded: {again}") from None
@@ -175,7 +178,7 @@ def _pack_replaced(value: Any, level: Level, default: Callable[[Any], Any], erro
 
 def _raise_ours(raised: BaseException, message: str) -> NoReturn:
     """Raise what a hook raised, as an error of ours unless it stops the program."""
-    if isinstance(raised, SerializationError) or not isinstance(raised, Exception):
+    if isinstance(raised, (SerializationError, _NotStrict)) or not isinstance(raised, Exception):
         raise raised from raised.__cause__
     raise SerializationError(f"{message}: {type(raised).__name__}: {raised}") from raised
 
@@ -194,11 +197,14 @@ def _raise_real(error: TypeError) -> None:
 def _unpacker(level: Level) -> Callable[[bytes], Any]:
     decoders = level.codec.decoders
     option = level.key_option
-    no_message_pack = _NotPlainKeys if option is None else SerializationError
+    below: Level | None = None
 
     def hook(code: int, data: bytes) -> Any:
+        nonlocal below
         try:
-            return decoders[code](data, level._deeper or level.deeper())
+            if below is None:
+                below = level.deeper()
+            return decoders[code](data, below)
         except BaseException as error:
             _raised.error = error
             raise
@@ -207,10 +213,12 @@ def _unpacker(level: Level) -> Callable[[bytes], Any]:
         try:
             return _unpackb(data, ext_hook=hook, option=option)
         except ValueError as error:
-            raised = _raised.take()
-            if raised is not None:
-                _raise_ours(raised, "The stored data is damaged")
-            raise no_message_pack(f"The bytes are not MessagePack: {error}") from None
+            raised = _raised.take() or (_NotStrict() if option is None else None)
+            if raised is None:
+                raise SerializationError(f"The bytes are not MessagePack: {error}") from None
+        if isinstance(raised, _NotStrict) and level.depth == 0:
+            return level.codec.loose.unpack(data)
+        _raise_ours(raised, "The stored data is damaged")
 
     def unpack_checked(data: bytes) -> Any:
         check_nesting(data)

@@ -51,7 +51,7 @@ class JsonPlusSerializer:
         self._known = known
         codec = Codec(known, _ENCODERS, _DECODERS, _find_encoder)
         self._pack = codec.top.pack
-        self._unpack = codec.unpack
+        self._unpack = codec.top.unpack
 
     def allow(self, new: type | str, *, was: str | None = None) -> JsonPlusSerializer:
         """Make a class known to this serializer, and return the serializer.

@@ -20,8 +20,8 @@ PACK_OPTIONS = (
 )
 """Everything that MessagePack would flatten is handed to us."""
 
-LOOSE_KEYS = ormsgpack.OPT_NON_STR_KEYS
-"""Reads maps with keys of any kind. We write none; the peer does."""
+ANY_KEYS = ormsgpack.OPT_NON_STR_KEYS
+"""Allows keys other than strings. Writing, it would also flatten keys that it has no place for."""
 
 MAX_OBJECT_DEPTH = 100
 """How deep extensions may nest in each other."""
