@@ -25,6 +25,7 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidNamespaceError",
     "InvalidUpdateError",
+    "LeaseLostError",
     "MissingDependencyError",
     "MultipleInterruptsError",
     "NodeCancelledError",
@@ -40,6 +41,7 @@ __all__ = [
     "StorageFullError",
     "StorageReadOnlyError",
     "StoreConflictError",
+    "StoredError",
     "TaskNotFound",
     "ThreadConflictError",
     "ThreadDeletedError",
@@ -274,6 +276,21 @@ class ThreadDeletedError(ThreadmarkError):
         self.thread_id = thread_id
 
 
+class LeaseLostError(ThreadmarkError):
+    """A run held a lease on its thread, it ended, and somebody else has it now.
+
+    Attributes:
+        thread_id: The thread.
+    """
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"The lease on thread {thread_id!r} ended before the run did, and another run has it now. "
+            f"Nothing was written; run again, and renew the lease in time."
+        )
+        self.thread_id = thread_id
+
+
 class CheckpointNotFoundError(ThreadmarkError, LookupError):
     """A checkpoint that was asked for by id is not stored.
 
@@ -414,6 +431,20 @@ class UnknownTypeError(SerializationError):
             **where,
         )
         self.type_name = type_name
+
+
+class StoredError(ThreadmarkError):
+    """Stands for a stored exception of a class that is not known, or that held what cannot be kept.
+
+    Attributes:
+        type_name: The exception's class, as `package.module:QualifiedName`.
+        text: What the exception said.
+    """
+
+    def __init__(self, type_name: str, text: str) -> None:
+        super().__init__(f"{type_name.rpartition(':')[2]}: {text}" if text else type_name)
+        self.type_name = type_name
+        self.text = text
 
 
 class EncryptionError(SerializationError):

@@ -14,12 +14,12 @@ import copy
 import random
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, Generic, Literal, Self
+from typing import Any, Generic, Self
 
 from typing_extensions import TypeVar
 
-from threadmark.checkpoint.bridge import Bridged
+from threadmark.checkpoint.branches import Branch, Branches, CheckpointNode
+from threadmark.checkpoint.leases import Lease, Leases
 from threadmark.checkpoint.records import (
     LATEST_VERSION,
     WRITES_IDX_MAP,
@@ -44,6 +44,8 @@ from threadmark.checkpoint.records import (
     get_checkpoint_metadata,
 )
 from threadmark.checkpoint.serde.base import SerializerProtocol
+from threadmark.checkpoint.threads import ThreadIndex, ThreadInfo, ThreadPage, Threads
+from threadmark.checkpoint.upkeep import Upkeep
 from threadmark.config import RunnableConfig
 from threadmark.errors import SerializationError
 
@@ -51,19 +53,25 @@ __all__ = [
     "LATEST_VERSION",
     "WRITES_IDX_MAP",
     "BaseCheckpointSaver",
+    "Branch",
     "ChannelVersions",
     "Checkpoint",
     "CheckpointMetadata",
+    "CheckpointNode",
     "CheckpointTuple",
     "Commit",
     "Durability",
     "Head",
     "Kept",
+    "Lease",
     "Loaded",
     "PendingWrite",
     "Prepared",
     "TaskCommit",
     "TaskWrites",
+    "ThreadIndex",
+    "ThreadInfo",
+    "ThreadPage",
     "ThreadStatus",
     "checkpoint_config",
     "copy_checkpoint",
@@ -75,7 +83,7 @@ __all__ = [
 V = TypeVar("V", int, float, str, default=str)
 
 
-class BaseCheckpointSaver(Bridged, Generic[V]):
+class BaseCheckpointSaver(Upkeep, Branches, Threads, Leases, Generic[V]):
     """The base class of savers.
 
     A saver of your own implements `put`, `put_writes`, `get_tuple` and `list`, or their async
@@ -214,84 +222,6 @@ class BaseCheckpointSaver(Bridged, Generic[V]):
     ) -> None:
         """Async `put_writes`."""
         await self._async("put_writes", config, writes, task_id, task_path)
-
-    # Deletion and retention
-
-    def delete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread. A late write of a run under way cannot bring it back."""
-        self._sync("delete_thread", thread_id)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Async `delete_thread`."""
-        await self._async("delete_thread", thread_id)
-
-    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread with its whole history to an id that is free.
-
-        Raises:
-            InvalidArgumentError: There is no such thread, or the target exists.
-        """
-        self._sync("copy_thread", source_thread_id, target_thread_id)
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Async `copy_thread`."""
-        await self._async("copy_thread", source_thread_id, target_thread_id)
-
-    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints that runs saved, by the `run_id` in their metadata."""
-        self._sync("delete_for_runs", run_ids)
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Async `delete_for_runs`."""
-        await self._async("delete_for_runs", run_ids)
-
-    def prune(
-        self,
-        thread_ids: Sequence[str],
-        *,
-        strategy: Literal["keep_latest", "delete"] | None = None,
-        keep: Literal["latest"] | None = None,
-        keep_last: int | None = None,
-        older_than: timedelta | None = None,
-    ) -> None:
-        """Delete old checkpoints of threads. What is kept stays readable to the last value.
-
-        Exactly one rule is given. The tip of every branch is always kept.
-
-        Args:
-            thread_ids: The threads.
-            strategy: `"keep_latest"` means `keep="latest"`; `"delete"` deletes the threads.
-            keep: `"latest"` keeps the tip of every branch and what a paused run needs.
-            keep_last: Keep this many checkpoints of every branch.
-            older_than: Delete what is older.
-        """
-        self._sync(
-            "prune",
-            thread_ids,
-            strategy=strategy,
-            keep=keep,
-            keep_last=keep_last,
-            older_than=older_than,
-        )
-
-    async def aprune(
-        self,
-        thread_ids: Sequence[str],
-        *,
-        strategy: Literal["keep_latest", "delete"] | None = None,
-        keep: Literal["latest"] | None = None,
-        keep_last: int | None = None,
-        older_than: timedelta | None = None,
-    ) -> None:
-        """Async `prune`."""
-        await self._async(
-            "prune",
-            thread_ids,
-            strategy=strategy,
-            keep=keep,
-            keep_last=keep_last,
-            older_than=older_than,
-        )
 
     # The engine's face
 

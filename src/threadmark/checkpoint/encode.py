@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from threadmark.checkpoint.address import MAIN, check_name, thread_id_of
+from threadmark.checkpoint.labels import About, about
 from threadmark.checkpoint.lists import ListMemo, Piece, Recipe, diff, recipe_from
 from threadmark.checkpoint.records import (
     WRITES_IDX_MAP,
@@ -31,7 +32,7 @@ from threadmark.errors import InvalidArgumentError
 __all__ = ["EncodedCommit", "EncodedValue", "EncodedWrite", "Memo", "encode"]
 
 _STATUS_OF: Mapping[str, ThreadStatus] = {"__interrupt__": "paused", "__error__": "failed"}
-_ENGINE_KEYS = frozenset({"source", "step", "parents", "writes", "graph", "state_version"})
+_OF_ONE_CHECKPOINT = frozenset({"source", "step", "parents", "writes", "run_id", "graph", "state_version"})
 """Metadata that speaks of one checkpoint; the rest is the thread's as well."""
 
 
@@ -44,12 +45,14 @@ class Memo:
         versions: Its versions.
         lists: Its lists, by channel.
         keys: What the backend wants to remember.
+        about: The metadata that the run has already added to the thread's.
     """
 
     base_id: str | None = None
     versions: ChannelVersions = field(default_factory=dict)
     lists: dict[str, ListMemo] = field(default_factory=dict)
     keys: Any = None
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 class EncodedValue(NamedTuple):
@@ -78,7 +81,7 @@ class EncodedWrite(NamedTuple):
     task_path: str
 
 
-Body: TypeAlias = "Callable[[Checkpoint], Encoded]"
+Body: TypeAlias = "Callable[[Checkpoint, Mapping[str, str], str | None], Encoded]"
 
 
 @dataclass(slots=True)
@@ -97,10 +100,12 @@ class EncodedCommit:
     writes: Sequence[EncodedWrite] = ()
     body: Encoded = ("null", b"")
     metadata: Encoded = ("null", b"")
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: About = field(default_factory=dict)
     values: Sequence[EncodedValue] = ()
+    parents: Mapping[str, str] = field(default_factory=dict)
     run_id: str | None = None
     base_id: str | None = None
+    lease: str | None = None
 
 
 def encode(
@@ -114,7 +119,8 @@ def encode(
     Args:
         commit: The commit.
         rows: How values are encoded.
-        body: Encodes a checkpoint without its values.
+        body: Encodes a checkpoint without its values; it is also given the checkpoints of the graphs
+            around it, and the run's id.
         existing: Values that are stored under versions of the commit already, by channel.
 
     Raises:
@@ -135,6 +141,7 @@ def encode(
         status=next((_STATUS_OF[w.channel] for w in writes if w.channel in _STATUS_OF), None),
         memo=Memo(),
         writes=writes,
+        lease=commit.lease,
     )
     if isinstance(commit, Commit):
         _add_checkpoint(encoded, commit, rows, body, existing)
@@ -158,10 +165,13 @@ def _add_checkpoint(
         if value.channel not in existing or not _is_same(value, existing[value.channel], commit, rows)
     ]
     address = (commit.thread_id, commit.checkpoint_ns, checkpoint["id"])
-    encoded.body = rows.sealed(Row("checkpoint", *address), body(_without_stored(checkpoint)))
-    encoded.metadata = rows.sealed(Row("metadata", *address), rows.dumps(commit.metadata, "metadata"))
-    encoded.about = {k: v for k, v in commit.metadata.items() if k not in _ENGINE_KEYS}
+    encoded.parents = _parents(commit.metadata)
     encoded.run_id = _run_id(commit.metadata.get("run_id"))
+    bare = body(_without_stored(checkpoint), encoded.parents, encoded.run_id)
+    encoded.body = rows.sealed(Row("checkpoint", *address), bare)
+    encoded.metadata = rows.sealed(Row("metadata", *address), rows.dumps(commit.metadata, "metadata"))
+    if not encoded.ns:
+        encoded.about = _about(commit, memo, rows)
     memo.base_id = checkpoint["id"]
     memo.versions = dict(checkpoint["channel_versions"])
 
@@ -187,6 +197,23 @@ def _plain(value: EncodedValue, commit: Commit, rows: RowCodec, split: bool) -> 
     if not split:
         return rows.serde.dumps_typed(given)
     return rows.dumps_items(given, value.channel) if type(given) is list else None
+
+
+def _about(commit: Commit, memo: Memo, rows: RowCodec) -> About:
+    """Encode the metadata that is the thread's as well, unless this run has added it already."""
+    given = {k: v for k, v in commit.metadata.items() if k not in _OF_ONE_CHECKPOINT}
+    new = {k: v for k, v in given.items() if k not in memo.about or memo.about[k] is not v}
+    if not new:
+        return {}
+    memo.about = {**memo.about, **new}
+    return about(new, rows)
+
+
+def _parents(metadata: Mapping[str, Any]) -> dict[str, str]:
+    given = metadata.get("parents")
+    if not isinstance(given, Mapping):
+        return {}
+    return {ns: found for ns, found in given.items() if type(ns) is str and type(found) is str}
 
 
 def _run_id(value: Any) -> str | None:

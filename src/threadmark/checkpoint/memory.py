@@ -230,7 +230,7 @@ class InMemorySaver(BaseCheckpointSaver[str]):
 
     def _encoded(self, commit: Commit | TaskCommit, existing: Stored) -> EncodedCommit:
         codec = self._codec
-        return encode(commit, codec, lambda bare: codec.dumps(bare, "checkpoint"), existing)
+        return encode(commit, codec, lambda bare, parents, run_id: codec.dumps(bare, "checkpoint"), existing)
 
     def commit(self, prepared: Prepared) -> Head | None:
         """Save what `prepare` returned, and return the head that the next commit must find.

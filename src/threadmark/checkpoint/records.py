@@ -156,6 +156,8 @@ class Commit:
         durability: What the commit must survive.
         memo: From `Loaded.memo`. The saver updates it in place.
         nodes: Task id to node name, to name the culprit in an error.
+        lease: The token of the lease that the run holds on the thread; if somebody else has it by now,
+            the commit is refused.
         status: What the thread index shows after this commit: `"idle"` when nothing is left to run.
             (`put_writes` of `__interrupt__` or `__error__` makes it paused or failed.)
     """
@@ -173,6 +175,7 @@ class Commit:
     durability: Durability = "async"
     memo: Any = None
     nodes: Mapping[str, str] = field(default_factory=dict)
+    lease: str | None = None
     status: ThreadStatus = "running"
 
 
@@ -188,6 +191,7 @@ class TaskCommit:
         head: The thread must still be this incarnation.
         durability: What the commit must survive.
         nodes: Task id to node name, to name the culprit in an error.
+        lease: As in `Commit`.
     """
 
     thread_id: str
@@ -197,6 +201,7 @@ class TaskCommit:
     head: Head | None = None
     durability: Durability = "async"
     nodes: Mapping[str, str] = field(default_factory=dict)
+    lease: str | None = None
 
 
 def get_checkpoint_id(config: RunnableConfig) -> str | None:

@@ -131,10 +131,14 @@ class RowCodec:
 
     def opened(self, row: Row, data: Encoded) -> Encoded:
         """Return the data of a row as the serializer made it."""
-        tag, content = self.open(row, data) if self.seals else data
+        return self.plain(self.open(row, data) if self.seals else data)
+
+    def plain(self, data: Encoded) -> Encoded:
+        """Return data that is not sealed as the serializer made it."""
+        tag, content = data
         if tag.endswith(_ZSTD):
             return tag.removesuffix(_ZSTD), _decompressed(content)
-        return tag, content
+        return data
 
 
 def _whole(items: list[Any]) -> None:

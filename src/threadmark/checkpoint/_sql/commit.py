@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
-from threadmark.checkpoint._sql.deletion import delete_rows
-from threadmark.checkpoint._sql.lists import SLICES, ListPlace, Slices, read_slices, store_list, write_slices
+from threadmark.checkpoint._sql.leases import check_lease
+from threadmark.checkpoint._sql.lists import ListPlace, Slices, read_slices, store_list, write_slices
 from threadmark.checkpoint._sql.pack import shorten
 from threadmark.checkpoint._sql.standing import (
     Standing,
     check_head,
     find_standing,
+    name_tip,
     number_of,
     space_of,
 )
 from threadmark.checkpoint._sql.statements import Statements
+from threadmark.checkpoint._sql.threads import Index, create_thread, touch_thread
+from threadmark.checkpoint._sql.upkeep import delete_rows, prune_rows
 from threadmark.checkpoint.encode import EncodedCommit, EncodedValue
 from threadmark.checkpoint.lists import Recipe
+from threadmark.checkpoint.options import SaverOptions
 from threadmark.checkpoint.records import Head
+from threadmark.checkpoint.retention import LATEST, HeadNode, Node, Plan, plan
 from threadmark.checkpoint.rows import RowCodec, value_row
 
 __all__ = ["Committing", "commit"]
@@ -33,10 +39,19 @@ _FRESH_MS = 1_000
 class Committing:
     """What every step of saving a commit needs."""
 
-    sql: Statements
-    rows: RowCodec
+    index: Index
     work: EncodedCommit
-    now: int
+    options: SaverOptions
+
+    @property
+    def sql(self) -> Statements:
+        """The statements."""
+        return self.index.sql
+
+    @property
+    def rows(self) -> RowCodec:
+        """How rows are encoded."""
+        return self.index.rows
 
 
 def commit(task: Committing) -> Operation[Head | None]:
@@ -63,8 +78,10 @@ def _without_followed(work: EncodedCommit, known: dict[Any, Slices]) -> dict[Any
 
 def _commit(task: Committing) -> Operation[tuple[Head | None, dict[Any, Slices]]]:
     sql, work = task.sql, task.work
-    at = yield from find_standing(sql, work.thread_id, work.ns, work.branch, task.now)
+    at = yield from find_standing(sql, work.thread_id, work.ns, work.branch, task.index.now)
     check_head(work, at)
+    if work.lease is not None:
+        yield from check_lease(sql, work.thread_id, work.lease)
     parent = None
     if work.parent_id is not None:
         parent = yield from number_of(sql, work, at, work.parent_id)
@@ -72,13 +89,18 @@ def _commit(task: Committing) -> Operation[tuple[Head | None, dict[Any, Slices]]
     if work.base_id is not None and work.base_id != work.parent_id:
         yield from number_of(sql, work, at, work.base_id)
     if work.checkpoint_id is None:
-        yield from _touch(task, at, at.status if work.status is None or work.ns else work.status)
+        yield from _touch(task, at, None if work.ns else work.status)
         return None, {}
     at = yield from _thread_for(task, at)
     space = yield from _save_checkpoint(task, at, parent, work.checkpoint_id)
     lists = yield from _save_values(task, at, space)
-    head = Head(at.incarnation, work.checkpoint_id, work.branch)
-    return head, lists
+    if task.options.history == "latest":
+        yield from prune_rows(task.index, at.thread or 0, work.thread_id, _latest)
+    return Head(at.incarnation, work.checkpoint_id, work.branch), lists
+
+
+def _latest(nodes: Sequence[Node], heads: Sequence[HeadNode]) -> Plan:
+    return plan(nodes, heads, LATEST, 0)
 
 
 # The thread and the heads
@@ -86,20 +108,24 @@ def _commit(task: Committing) -> Operation[tuple[Head | None, dict[Any, Slices]]
 
 def _thread_for(task: Committing, at: Standing) -> Operation[Standing]:
     """Make sure that the thread is there, and that its row is up to date."""
-    sql, work = task.sql, task.work
+    work = task.work
     if at.thread is not None:
-        yield from _touch(task, at, at.status if work.ns else work.status or at.status)
+        yield from _touch(task, at, None if work.ns else work.status)
         return at
     if at.expired is not None:
-        yield from delete_rows(sql, at.expired)
-    yield Execute(sql.create_thread, (work.thread_id, task.now, task.now, work.status or "idle", None, None))
-    rows = yield Execute(sql.find_thread, (work.thread_id,))
-    return Standing(thread=rows[0][0])
+        yield from delete_rows(task.index, at.expired)
+    thread = yield from create_thread(
+        task.index, work.thread_id, work.status or "idle", task.options.ttl_ms, work.about
+    )
+    return Standing(thread=thread)
 
 
-def _touch(task: Committing, at: Standing, status: str) -> Operation[None]:
-    if at.status != status or task.now - at.updated > _FRESH_MS:
-        yield Execute(task.sql.touch_thread, (status, task.now, None, at.thread))
+def _touch(task: Committing, at: Standing, status: str | None) -> Operation[None]:
+    status = status or at.status
+    if at.status != status or task.work.about or task.index.now - at.updated > _FRESH_MS:
+        yield from touch_thread(
+            task.index, at.thread or 0, task.work.thread_id, status, task.work.about, task.options.refresh_ttl
+        )
 
 
 def _move_head(task: Committing, at: Standing, parent: int | None, seq: int, space: int) -> Operation[None]:
@@ -110,24 +136,8 @@ def _move_head(task: Committing, at: Standing, parent: int | None, seq: int, spa
         )
         return
     yield Execute(sql.move_head, (seq, work.checkpoint_id, at.thread, work.ns, work.branch))
-    if at.seq != parent:
-        yield from _name_tip_left_behind(task, at)
-
-
-def _name_tip_left_behind(task: Committing, at: Standing) -> Operation[None]:
-    if (yield Execute(task.sql.has_child, (at.thread, at.seq))):
-        return
-    heads = yield Execute(task.sql.list_heads, (at.thread,))
-    here = [row for row in heads if row[0] == task.work.ns]
-    if any(row[3] == at.seq for row in here):
-        return
-    name, taken = f"fork-{at.seq}", {row[1] for row in here}
-    while name in taken:
-        name += "+"
-    yield Execute(
-        task.sql.create_head,
-        (at.thread, task.work.ns, name, at.space, at.seq, at.tip, True),
-    )
+    if at.seq is not None and at.seq != parent:
+        yield from name_tip(sql, at.thread or 0, work.ns, (space, at.seq, at.tip))
 
 
 # The rows
@@ -162,7 +172,7 @@ def _save_checkpoint(
             return space
     yield Execute(
         sql.create_checkpoint,
-        (at.thread, seq, space, checkpoint_id, parent, task.now, *work.body, *work.metadata),
+        (at.thread, seq, space, checkpoint_id, parent, task.index.now, *work.body, *work.metadata),
     )
     if work.run_id is not None:
         yield Execute(sql.note_run, (at.thread, work.run_id))
@@ -189,7 +199,8 @@ def _save_values(task: Committing, at: Standing, space: int) -> Operation[dict[A
                 value_row(task.work.thread_id, task.work.ns, value.channel, value.version),
                 write_slices(slices),
             )
-        created.append((at.thread, space, short, value.channel, *data))
+        sliced = isinstance(value.data, Recipe)
+        created.append((at.thread, space, short, value.channel, sliced, *data))
     if created:
         yield ExecuteMany(task.sql.create_value, created)
     return lists
@@ -216,9 +227,8 @@ def _save_list(
 def stored_slices(place: ListPlace, version: Any) -> Operation[Slices]:
     """Read the slices of a stored version of a list."""
     wanted = json.dumps([[place.space, shorten(version), place.channel]])
-    for *_, tag, data in (yield Execute(place.sql.get_values, (wanted, place.thread))):
-        row = value_row(place.thread_id, place.ns, place.channel, version)
-        tag, content = place.rows.opened(row, (tag, data))
-        if tag == SLICES:
-            return read_slices(content)
+    for *_, sliced, tag, data in (yield Execute(place.sql.get_values, (wanted, place.thread))):
+        if sliced:
+            row = value_row(place.thread_id, place.ns, place.channel, version)
+            return read_slices(place.rows.opened(row, (tag, data))[1])
     return []

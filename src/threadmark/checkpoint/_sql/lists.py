@@ -21,10 +21,7 @@ from threadmark.checkpoint.rows import RowCodec
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.errors import StorageCorruptError
 
-__all__ = ["SLICES", "ListPlace", "Logs", "Slices", "load_logs", "read_slices", "store_list"]
-
-SLICES = "slices"
-"""The tag of a value that is a list of slices."""
+__all__ = ["ListPlace", "Logs", "Slices", "load_logs", "read_slices", "store_list"]
 
 _CHUNK_BYTES = 1_000_000
 
@@ -85,7 +82,7 @@ def read_slices(data: bytes) -> Slices:
 
 def write_slices(slices: Slices) -> Encoded:
     """Return slices as they are kept in a value's row."""
-    return SLICES, ormsgpack.packb([part for piece in slices for part in piece])
+    return "msgpack", ormsgpack.packb([part for piece in slices for part in piece])
 
 
 def store_list(place: ListPlace, version: Any, recipe: Recipe, old: Slices) -> Operation[Slices]:

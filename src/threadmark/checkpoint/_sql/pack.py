@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from threadmark.checkpoint.records import ChannelVersions, Checkpoint
 from threadmark.errors import InvalidArgumentError, StorageCorruptError
 
-__all__ = ["expand", "packed", "shorten", "unpacked"]
+__all__ = ["Unpacked", "expand", "packed", "shorten", "unpacked"]
 
 _DIGITS = 32
 _USUAL_KEYS = {"v", "ts", "id", "channel_versions", "versions_seen", "updated_channels"}
@@ -47,10 +48,19 @@ def expand(text: str) -> Any:
     return f"{digits:0>{_DIGITS}}.{tail}"
 
 
-def packed(checkpoint: Checkpoint) -> Any:
+class Unpacked(NamedTuple):
+    """A checkpoint, the checkpoints of the graphs around it by namespace, and the run that saved it."""
+
+    checkpoint: Checkpoint
+    parents: Mapping[str, str]
+    run_id: str | None
+
+
+def packed(checkpoint: Checkpoint, parents: Mapping[str, str], run_id: str | None) -> Any:
     """Return what is stored of a checkpoint: each version once, and its id not at all."""
     if checkpoint.keys() != _USUAL_KEYS:
-        return {key: value for key, value in checkpoint.items() if key != "id"}
+        rest = {key: value for key, value in checkpoint.items() if key != "id"}
+        return [parents, run_id, rest]
     places: dict[str, int] = {}
 
     def placed(versions: ChannelVersions) -> dict[str, int]:
@@ -59,6 +69,8 @@ def packed(checkpoint: Checkpoint) -> Any:
     channels = placed(checkpoint["channel_versions"])
     nodes = {node: placed(seen) for node, seen in checkpoint["versions_seen"].items()}
     return [
+        parents,
+        run_id,
         checkpoint["v"],
         checkpoint["ts"],
         list(places),
@@ -68,7 +80,7 @@ def packed(checkpoint: Checkpoint) -> Any:
     ]
 
 
-def unpacked(stored: Any, checkpoint_id: str) -> Checkpoint:
+def unpacked(stored: Any, checkpoint_id: str) -> Unpacked:
     """Undo `packed`.
 
     Raises:
@@ -76,10 +88,11 @@ def unpacked(stored: Any, checkpoint_id: str) -> Checkpoint:
     """
     checkpoint: Any
     try:
-        if isinstance(stored, dict):
-            checkpoint = {**stored, "id": checkpoint_id, "channel_versions": stored["channel_versions"]}
-            return checkpoint  # type: ignore[no-any-return]
-        v, ts, texts, channels, nodes, updated = stored
+        if len(stored) == 3:
+            parents, run_id, rest = stored
+            checkpoint = {**rest, "id": checkpoint_id, "channel_versions": rest["channel_versions"]}
+            return Unpacked(checkpoint, parents, run_id)
+        parents, run_id, v, ts, texts, channels, nodes, updated = stored
         versions = [expand(text) for text in texts]
         checkpoint = {
             "v": v,
@@ -93,4 +106,4 @@ def unpacked(stored: Any, checkpoint_id: str) -> Checkpoint:
         }
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         raise StorageCorruptError(f"The row of checkpoint {checkpoint_id!r} is damaged.") from error
-    return checkpoint  # type: ignore[no-any-return]
+    return Unpacked(checkpoint, parents, run_id)

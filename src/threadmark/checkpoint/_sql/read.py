@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from threadmark._db.effects import Execute, Operation, Transaction
 from threadmark._db.effects import Row as Found
-from threadmark.checkpoint._sql.lists import SLICES, ListPlace, Logs, Slices, load_logs, read_slices
+from threadmark.checkpoint._sql.lists import ListPlace, Logs, Slices, load_logs, read_slices
 from threadmark.checkpoint._sql.pack import shorten, unpacked
 from threadmark.checkpoint._sql.standing import Standing, find_standing, space_of
 from threadmark.checkpoint._sql.statements import Statements
@@ -25,7 +25,7 @@ from threadmark.checkpoint.rows import RowCodec, value_row
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.errors import CheckpointNotFoundError
 
-__all__ = ["Bare", "Listing", "Opened", "Reading", "load", "next_page", "stored_values"]
+__all__ = ["Bare", "Listing", "Opened", "Reading", "bare", "load", "next_page", "stored_values"]
 
 _NEWEST = 2**62
 
@@ -38,6 +38,7 @@ class Bare(NamedTuple):
     ns: str
     id: str
     parent_id: str | None
+    created: int
     checkpoint: Checkpoint
     metadata: Any
 
@@ -101,8 +102,8 @@ def _load(reading: Reading, address: Address) -> Operation[Opened]:
     if at.thread is None or seq is None:
         return Opened(at, None, Memo())
     rows = yield Execute(sql.get_checkpoint, (at.thread, seq))
-    bare = _bare(reading, address.thread_id, rows[0])
-    (stored,), slices = yield from _complete(reading, at.thread, address.thread_id, [bare])
+    found = bare(reading, address.thread_id, rows[0])
+    (stored,), slices = yield from _complete(reading, at.thread, address.thread_id, [found])
     return Opened(at, stored, _memo(stored, slices[0]))
 
 
@@ -124,8 +125,8 @@ def _stored_values(
     if space is None:
         return {}
     checkpoint: Any = {"channel_versions": versions}
-    bare = Bare(0, space, address.ns, "", None, checkpoint, {})
-    (stored,), _ = yield from _complete(reading, rows[0][0], address.thread_id, [bare])
+    alone = Bare(0, space, address.ns, "", None, 0, checkpoint, {})
+    (stored,), _ = yield from _complete(reading, rows[0][0], address.thread_id, [alone])
     return dict(stored.values)
 
 
@@ -172,8 +173,8 @@ def _next_page(reading: Reading, listing: Listing) -> Operation[Sequence[StoredC
         listing.done = wanted.thread_id is not None
     else:
         listing.seq = rows[-1][0]
-    bare = [_bare(reading, thread_id, row) for row in rows]
-    chosen = [each for each in bare if matches(each.metadata, wanted.filter)]
+    found = [bare(reading, thread_id, row) for row in rows]
+    chosen = [each for each in found if matches(each.metadata, wanted.filter)]
     stored, _ = yield from _complete(reading, thread, thread_id, chosen)
     return stored
 
@@ -204,8 +205,9 @@ def _first_seq(reading: Reading, wanted: Selection, thread: int) -> Operation[in
 # From rows to checkpoints
 
 
-def _bare(reading: Reading, thread_id: str, row: Found) -> Bare:
-    seq, space, ns, checkpoint_id, parent_id, body_tag, body, metadata_tag, metadata = row
+def bare(reading: Reading, thread_id: str, row: Found) -> Bare:
+    """Decode a checkpoint's row."""
+    seq, space, ns, checkpoint_id, parent_id, created, body_tag, body, metadata_tag, metadata = row
     address = (thread_id, ns, checkpoint_id)
     stored = reading.rows.loads(Row("checkpoint", *address), (body_tag, body))
     return Bare(
@@ -214,7 +216,8 @@ def _bare(reading: Reading, thread_id: str, row: Found) -> Bare:
         ns,
         checkpoint_id,
         parent_id,
-        unpacked(stored, checkpoint_id),
+        created,
+        unpacked(stored, checkpoint_id).checkpoint,
         reading.rows.loads(Row("metadata", *address), (metadata_tag, metadata)),
     )
 
@@ -251,9 +254,10 @@ def _complete(
 
 
 ValueKey = tuple[int, str, str]
+Values = dict[ValueKey, tuple[bool, Encoded]]
 
 
-def _values(reading: Reading, thread: int, bare: Iterable[Bare]) -> Operation[dict[ValueKey, Encoded]]:
+def _values(reading: Reading, thread: int, bare: Iterable[Bare]) -> Operation[Values]:
     wanted = {
         (each.space, shorten(version), channel)
         for each in bare
@@ -262,34 +266,31 @@ def _values(reading: Reading, thread: int, bare: Iterable[Bare]) -> Operation[di
     if not wanted:
         return {}
     rows = yield Execute(reading.sql.get_values, (json.dumps(sorted(wanted)), thread))
-    return {(space, version, channel): (tag, data) for space, version, channel, tag, data in rows}
+    return {
+        (space, version, channel): (bool(sliced), (tag, data))
+        for space, version, channel, sliced, tag, data in rows
+    }
 
 
-def _slices(
-    reading: Reading, thread_id: str, each: Bare, values: dict[ValueKey, Encoded]
-) -> dict[str, Slices]:
+def _slices(reading: Reading, thread_id: str, each: Bare, values: Values) -> dict[str, Slices]:
     found = {}
     for channel, version in each.checkpoint["channel_versions"].items():
-        data = values.get((each.space, shorten(version), channel))
-        if data is None:
-            continue
-        tag, content = data
-        if reading.rows.seals:
-            tag, content = reading.rows.opened(value_row(thread_id, each.ns, channel, version), data)
-        if tag == SLICES:
+        sliced, data = values.get((each.space, shorten(version), channel), (False, None))
+        if sliced and data is not None:
+            _, content = reading.rows.opened(value_row(thread_id, each.ns, channel, version), data)
             found[channel] = read_slices(content)
     return found
 
 
 def _put_together(
-    reading: Reading, each: Bare, values: dict[ValueKey, Encoded], slices: dict[str, Slices]
+    reading: Reading, each: Bare, values: Values, slices: dict[str, Slices]
 ) -> dict[str, Encoded | list[bytes]]:
     found: dict[str, Encoded | list[bytes]] = {}
     for channel, version in each.checkpoint["channel_versions"].items():
         if channel in slices:
             found[channel] = reading.logs.items(each.space, channel, slices[channel])
             continue
-        data = values.get((each.space, shorten(version), channel))
+        _, data = values.get((each.space, shorten(version), channel), (False, None))
         if data is not None:
             found[channel] = data
     return found

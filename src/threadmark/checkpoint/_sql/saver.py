@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from threadmark._db.effects import Operation
+from threadmark.checkpoint._sql import branches, leases, threads, upkeep
+from threadmark.checkpoint._sql.branches import Place
 from threadmark.checkpoint._sql.commit import Committing, commit
-from threadmark.checkpoint._sql.deletion import delete_thread
 from threadmark.checkpoint._sql.pack import packed
 from threadmark.checkpoint._sql.read import Listing, Opened, Reading, load, next_page, stored_values
 from threadmark.checkpoint._sql.statements import Statements
+from threadmark.checkpoint._sql.threads import Index
 from threadmark.checkpoint.address import Address, Selection, address_of, selection_of, thread_id_of
 from threadmark.checkpoint.base import (
     BaseCheckpointSaver,
@@ -28,10 +30,15 @@ from threadmark.checkpoint.base import (
     checkpoint_config,
     get_checkpoint_metadata,
 )
+from threadmark.checkpoint.branches import Branch
 from threadmark.checkpoint.decode import Shared, decode
 from threadmark.checkpoint.encode import EncodedCommit, Memo, encode
-from threadmark.checkpoint.rows import MAX_VALUE_BYTES, RowCodec
+from threadmark.checkpoint.options import SaverOptions
+from threadmark.checkpoint.retention import rule_of
+from threadmark.checkpoint.rows import RowCodec
 from threadmark.checkpoint.serde.base import Encoded, SerializerProtocol
+from threadmark.checkpoint.threads import ThreadInfo, ThreadPage, ThreadQuery
+from threadmark.checkpoint.upkeep import batch_of
 from threadmark.config import RunnableConfig
 
 __all__ = ["Database", "SqlSaver"]
@@ -62,8 +69,7 @@ class SqlSaver(BaseCheckpointSaver[str]):
         database: Where.
         statements: The statements of that kind of database.
         serde: The serializer.
-        max_value_bytes: The largest encoded value that is taken.
-        compress: Whether values are compressed with zstd where it helps.
+        options: How checkpoints are kept.
     """
 
     def __init__(
@@ -72,24 +78,22 @@ class SqlSaver(BaseCheckpointSaver[str]):
         statements: Statements,
         *,
         serde: SerializerProtocol | None = None,
-        max_value_bytes: int = MAX_VALUE_BYTES,
-        compress: bool = False,
+        options: SaverOptions,
     ) -> None:
         super().__init__(serde=serde)
         self._database = database
         self._sql = statements
-        self._max_value_bytes = max_value_bytes
-        self._compress = compress
-        self._rows = RowCodec(self.serde, max_value_bytes, compress)
+        self._options = options
+        self._rows = options.codec(self.serde)
 
     @property
     def _codec(self) -> RowCodec:
         if self._rows.serde is not self.serde:
-            self._rows = RowCodec(self.serde, self._max_value_bytes, self._compress)
+            self._rows = self._options.codec(self.serde)
         return self._rows
 
     def _now(self) -> int:
-        return time.time_ns() // 1_000_000
+        return self._options.now()
 
     def _reading(self) -> Reading:
         return Reading(self._sql, self._codec, self._now())
@@ -164,10 +168,14 @@ class SqlSaver(BaseCheckpointSaver[str]):
 
     def _encoded(self, commit: Commit | TaskCommit, existing: Stored) -> EncodedCommit:
         codec = self._codec
-        return encode(commit, codec, lambda bare: codec.dumps(packed(bare), "checkpoint"), existing)
+
+        def body(bare: Checkpoint, parents: Mapping[str, str], run_id: str | None) -> Encoded:
+            return codec.dumps(packed(bare, parents, run_id), "checkpoint")
+
+        return encode(commit, codec, body, existing)
 
     def _committing(self, prepared: Prepared) -> Operation[Head | None]:
-        return commit(Committing(self._sql, self._codec, prepared, self._now()))
+        return commit(Committing(self._index(), prepared, self._options))
 
     def commit(self, prepared: Prepared) -> Head | None:
         """Save what `prepare` returned in one transaction, and return the head that is next.
@@ -268,15 +276,75 @@ class SqlSaver(BaseCheckpointSaver[str]):
         tasks = [TaskWrites(task_id, task_path, writes)]
         return self.prepare(TaskCommit(address.thread_id, address.ns, address.checkpoint_id or "", tasks))
 
-    # Deletion
+    # Everything else is one operation each, which the base class names and describes.
 
-    def delete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread. A late write of a run under way cannot bring it back."""
-        self._database.perform(delete_thread(self._sql, thread_id_of(thread_id)))
+    def _sync(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self._database.perform(getattr(self, f"_{name}")(*args, **kwargs))
 
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Async `delete_thread`."""
-        await self._database.aperform(delete_thread(self._sql, thread_id_of(thread_id)))
+    async def _async(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return await self._database.aperform(getattr(self, f"_{name}")(*args, **kwargs))
+
+    def _delete_thread(self, thread_id: str) -> Operation[None]:
+        return upkeep.delete_thread(self._index(), thread_id_of(thread_id))
+
+    def _copy_thread(self, source_thread_id: str, target_thread_id: str) -> Operation[None]:
+        source, target = thread_id_of(source_thread_id), thread_id_of(target_thread_id)
+        return upkeep.copy_thread(self._index(), source, target)
+
+    def _delete_for_runs(self, run_ids: Sequence[str]) -> Operation[None]:
+        return upkeep.delete_for_runs(self._index(), [str(run_id) for run_id in run_ids])
+
+    def _prune(self, thread_ids: Sequence[str], **rules: Any) -> Operation[None]:
+        rule = rule_of(**rules)
+        threads = [thread_id_of(thread_id) for thread_id in thread_ids]
+        return upkeep.prune(self._index(), threads, rule)
+
+    def _sweep(self, batch: int) -> Operation[int]:
+        return upkeep.sweep(self._index(), batch_of(batch))
+
+    def _branches(self, config: RunnableConfig) -> Operation[Any]:
+        return branches.branches(self._place(config))
+
+    def _tree(self, config: RunnableConfig) -> Operation[Any]:
+        return branches.tree(self._place(config))
+
+    def _create_branch(self, config: RunnableConfig, name: str) -> Operation[Branch]:
+        return branches.create_branch(self._place(config), name)
+
+    def _rename_branch(self, config: RunnableConfig, name: str, new_name: str) -> Operation[Branch]:
+        return branches.rename_branch(self._place(config), name, new_name)
+
+    def _switch_branch(self, config: RunnableConfig, name: str) -> Operation[Branch]:
+        return branches.switch_branch(self._place(config), name)
+
+    def _delete_branch(self, config: RunnableConfig, name: str) -> Operation[None]:
+        return branches.delete_branch(self._place(config), name)
+
+    def _find_threads(self, query: ThreadQuery, limit: int, cursor: str | None) -> Operation[ThreadPage]:
+        return threads.find_threads(self._index(), query, limit, cursor)
+
+    def _count_threads(self, query: ThreadQuery) -> Operation[int]:
+        return threads.count_threads(self._index(), query)
+
+    def _get_thread(self, thread_id: str) -> Operation[ThreadInfo | None]:
+        return threads.get_thread(self._index(), thread_id_of(thread_id))
+
+    def _update_thread(
+        self, thread_id: str, metadata: Mapping[str, Any] | None, ttl: timedelta | str | None
+    ) -> Operation[ThreadInfo | None]:
+        return threads.update_thread(self._index(), thread_id_of(thread_id), metadata, ttl)
+
+    def _take_lease(self, thread_id: str, token: str, ttl: timedelta) -> Operation[bool]:
+        return leases.take_lease(self._sql, thread_id_of(thread_id), token, ttl, self._now())
+
+    def _drop_lease(self, thread_id: str, token: str) -> Operation[None]:
+        return leases.drop_lease(self._sql, thread_id_of(thread_id), token)
+
+    def _index(self) -> Index:
+        return Index(self._sql, self._codec, self._now())
+
+    def _place(self, config: RunnableConfig) -> Place:
+        return Place(self._reading(), address_of(config))
 
 
 class _Pages:

@@ -9,7 +9,7 @@ from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint.encode import EncodedCommit
 from threadmark.errors import ThreadConflictError, ThreadDeletedError
 
-__all__ = ["Standing", "check_head", "find_standing", "number_of"]
+__all__ = ["Standing", "check_head", "find_standing", "name_tip", "number_of", "space_of"]
 
 
 class Standing(NamedTuple):
@@ -91,3 +91,24 @@ def space_of(sql: Statements, thread: int, ns: str) -> Operation[int | None]:
     """Return the number of a namespace, whatever the branch; `None` if it holds nothing."""
     rows = yield Execute(sql.find_space, (thread, ns))
     return int(rows[0][0]) if rows else None
+
+
+def name_tip(sql: Statements, thread: int, ns: str, head: tuple[int, int, str]) -> Operation[None]:
+    """Give a tip that was left behind an automatic name, unless it can be reached as it is.
+
+    Args:
+        sql: The statements.
+        thread: The thread.
+        ns: The namespace.
+        head: The namespace's number, and the tip's sequence number and id.
+    """
+    space, seq, tip = head
+    if (yield Execute(sql.has_child, (thread, seq))):
+        return
+    here = [row for row in (yield Execute(sql.list_heads, (thread,))) if row[0] == ns]
+    if any(row[3] == seq for row in here):
+        return
+    name, taken = f"fork-{seq}", {row[1] for row in here}
+    while name in taken:
+        name += "+"
+    yield Execute(sql.create_head, (thread, ns, name, space, seq, tip, True))

@@ -18,7 +18,7 @@ Encoded: TypeAlias = tuple[str, bytes]
 class Row(NamedTuple):
     """The identity of a stored row; encryption authenticates it."""
 
-    kind: Literal["checkpoint", "metadata", "value", "log", "write", "cache", "item"]
+    kind: Literal["checkpoint", "metadata", "value", "log", "write", "thread", "cache", "item"]
     thread_id: str = ""
     checkpoint_ns: str = ""
     checkpoint_id: str = ""

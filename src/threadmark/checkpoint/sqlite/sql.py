@@ -20,10 +20,12 @@ _VERSION_1 = (
         status TEXT NOT NULL,
         expires INTEGER,
         ttl INTEGER,
+        labels TEXT,
         metadata_tag TEXT,
         metadata BLOB
     )
     """,
+    "CREATE INDEX tm_threads_by_time ON tm_threads (updated, thread)",
     "CREATE INDEX tm_threads_by_status ON tm_threads (status, updated, thread)",
     "CREATE INDEX tm_threads_by_expiry ON tm_threads (expires) WHERE expires IS NOT NULL",
     """
@@ -38,8 +40,7 @@ _VERSION_1 = (
     """
     CREATE TABLE tm_leases (
         thread_id TEXT PRIMARY KEY,
-        token INTEGER NOT NULL,
-        holder TEXT,
+        token TEXT NOT NULL,
         expires INTEGER NOT NULL
     ) WITHOUT ROWID
     """,
@@ -86,6 +87,7 @@ _VERSION_1 = (
         space INTEGER NOT NULL,
         version TEXT NOT NULL,
         channel TEXT NOT NULL,
+        sliced INTEGER NOT NULL,
         tag TEXT NOT NULL,
         data BLOB NOT NULL,
         PRIMARY KEY (thread, space, version, channel)
@@ -125,10 +127,12 @@ MIGRATIONS = (_VERSION_1,)
 _CHECKPOINT = """
     SELECT c.seq, c.space,
         (SELECT h.ns FROM tm_heads h WHERE h.thread = c.thread AND h.space = c.space LIMIT 1),
-        c.id, p.id, c.body_tag, c.body, c.metadata_tag, c.metadata
+        c.id, p.id, c.created, c.body_tag, c.body, c.metadata_tag, c.metadata
     FROM tm_checkpoints c
     LEFT JOIN tm_checkpoints p ON p.thread = c.thread AND p.seq = c.parent
 """
+
+_THREAD = "t.thread, t.thread_id, t.created, t.updated, t.status, t.expires, t.metadata_tag, t.metadata"
 
 STATEMENTS = Statements(
     find_standing="""
@@ -140,18 +144,63 @@ STATEMENTS = Statements(
         WHERE t.thread_id = ?
     """,
     create_thread="""
-        INSERT INTO tm_threads (thread_id, created, updated, status, expires, ttl)
-        VALUES (?, ?, ?, ?, ?, ?)
+        INSERT INTO tm_threads
+            (thread_id, created, updated, status, expires, ttl, labels, metadata_tag, metadata)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
     """,
     find_thread="SELECT thread FROM tm_threads WHERE thread_id = ?",
-    touch_thread="UPDATE tm_threads SET status = ?, updated = ?, expires = ? WHERE thread = ?",
+    get_upkeep="""
+        SELECT updated, expires, ttl, labels, metadata_tag, metadata FROM tm_threads WHERE thread = ?
+    """,
+    touch_thread="""
+        UPDATE tm_threads
+        SET status = ?, updated = ?, expires = ?, ttl = ?, labels = ?, metadata_tag = ?, metadata = ?
+        WHERE thread = ?
+    """,
+    set_ttl="UPDATE tm_threads SET ttl = ?, expires = ? WHERE thread = ?",
     find_space="SELECT space FROM tm_heads WHERE thread = ? AND ns = ? LIMIT 1",
     create_head="""
         INSERT INTO tm_heads (thread, ns, branch, space, seq, id, automatic)
         VALUES (?, ?, ?, ?, ?, ?, ?)
     """,
     move_head="UPDATE tm_heads SET seq = ?, id = ? WHERE thread = ? AND ns = ? AND branch = ?",
+    drop_head="DELETE FROM tm_heads WHERE thread = ? AND ns = ? AND branch = ?",
     list_heads="SELECT ns, branch, space, seq, id, automatic FROM tm_heads WHERE thread = ?",
+    get_thread=f"""
+        SELECT {_THREAD} FROM tm_threads t
+        WHERE t.thread_id = ?1 AND (t.expires IS NULL OR t.expires > ?2)
+    """,
+    page_by_time=f"""
+        SELECT {_THREAD} FROM tm_threads t
+        WHERE (t.updated, t.thread) < (?1, ?2) AND t.updated >= ?3
+            AND (t.expires IS NULL OR t.expires > ?4)
+        ORDER BY t.updated DESC, t.thread DESC LIMIT ?5
+    """,
+    page_by_status=f"""
+        SELECT {_THREAD} FROM tm_threads t
+        WHERE t.status = ?1 AND (t.updated, t.thread) < (?2, ?3) AND t.updated >= ?4
+            AND (t.expires IS NULL OR t.expires > ?5)
+        ORDER BY t.updated DESC, t.thread DESC LIMIT ?6
+    """,
+    page_by_label=f"""
+        SELECT {_THREAD} FROM tm_labels l JOIN tm_threads t ON t.thread = l.thread
+        WHERE l.name = ?1 AND l.value = ?2 AND (l.updated, l.thread) < (?3, ?4) AND l.updated >= ?5
+            AND (t.expires IS NULL OR t.expires > ?6) AND (?7 IS NULL OR t.status = ?7)
+        ORDER BY l.updated DESC, l.thread DESC LIMIT ?8
+    """,
+    count_threads="""
+        SELECT count(*) FROM tm_threads
+        WHERE (expires IS NULL OR expires > ?1) AND (?2 IS NULL OR status = ?2)
+    """,
+    count_label="""
+        SELECT count(*) FROM (SELECT 1 FROM tm_labels WHERE name = ?1 AND value = ?2 LIMIT ?3)
+    """,
+    add_label="INSERT OR REPLACE INTO tm_labels (name, value, updated, thread) VALUES (?, ?, ?, ?)",
+    drop_label="DELETE FROM tm_labels WHERE name = ? AND value = ? AND updated = ? AND thread = ?",
+    find_lease="SELECT token, expires FROM tm_leases WHERE thread_id = ?",
+    set_lease="INSERT OR REPLACE INTO tm_leases (thread_id, token, expires) VALUES (?, ?, ?)",
+    drop_lease="DELETE FROM tm_leases WHERE thread_id = ? AND token = ?",
+    forget_lease="DELETE FROM tm_leases WHERE thread_id = ?",
     find_number="SELECT seq FROM tm_checkpoints WHERE thread = ? AND space = ? AND id = ?",
     has_child="SELECT 1 FROM tm_checkpoints WHERE thread = ? AND parent = ? LIMIT 1",
     create_checkpoint="""
@@ -180,10 +229,11 @@ STATEMENTS = Statements(
     """,
     note_run="INSERT OR IGNORE INTO tm_runs (thread, run_id) VALUES (?, ?)",
     create_value="""
-        INSERT INTO tm_values (thread, space, version, channel, tag, data) VALUES (?, ?, ?, ?, ?, ?)
+        INSERT INTO tm_values (thread, space, version, channel, sliced, tag, data)
+        VALUES (?, ?, ?, ?, ?, ?, ?)
     """,
     get_values="""
-        SELECT v.space, v.version, v.channel, v.tag, v.data
+        SELECT v.space, v.version, v.channel, v.sliced, v.tag, v.data
         FROM json_each(?1) j CROSS JOIN tm_values v
         ON v.thread = ?2 AND v.space = json_extract(j.value, '$[0]')
             AND v.version = json_extract(j.value, '$[1]') AND v.channel = json_extract(j.value, '$[2]')
@@ -233,4 +283,88 @@ STATEMENTS = Statements(
         "DELETE FROM tm_heads WHERE thread = ?",
         "DELETE FROM tm_threads WHERE thread = ?",
     ),
+    find_expired="SELECT thread FROM tm_threads WHERE expires IS NOT NULL AND expires <= ? LIMIT ?",
+    list_bodies="""
+        SELECT c.seq, c.space,
+            (SELECT h.ns FROM tm_heads h WHERE h.thread = c.thread AND h.space = c.space LIMIT 1),
+            c.id, c.parent, c.created, c.body_tag, c.body
+        FROM tm_checkpoints c WHERE c.thread = ?
+    """,
+    set_parent="UPDATE tm_checkpoints SET parent = ? WHERE thread = ? AND seq = ?",
+    drop_checkpoint="DELETE FROM tm_checkpoints WHERE thread = ? AND seq = ?",
+    drop_writes="DELETE FROM tm_writes WHERE thread = ? AND seq = ?",
+    list_values="""
+        SELECT space, version, channel, CASE WHEN sliced THEN tag END, CASE WHEN sliced THEN data END
+        FROM tm_values WHERE thread = ?
+    """,
+    drop_value="DELETE FROM tm_values WHERE thread = ? AND space = ? AND version = ? AND channel = ?",
+    list_chunks="SELECT space, channel, log, start, count FROM tm_logs WHERE thread = ?",
+    drop_chunk="""
+        DELETE FROM tm_logs
+        WHERE thread = ? AND space = ? AND channel = ? AND log = ? AND start = ?
+    """,
+    threads_of_run="""
+        SELECT t.thread, t.thread_id FROM tm_runs r JOIN tm_threads t ON t.thread = r.thread
+        WHERE r.run_id = ?
+    """,
+    forget_run="DELETE FROM tm_runs WHERE thread = ? AND run_id = ?",
+    free_space="PRAGMA freelist_count",
+    give_back="PRAGMA incremental_vacuum(1000)",
+    copy_thread_row="""
+        INSERT INTO tm_threads
+            (thread_id, created, updated, status, expires, ttl, labels, metadata_tag, metadata)
+        SELECT ?, ?, ?, status, expires, ttl, labels, metadata_tag, metadata
+        FROM tm_threads WHERE thread = ?
+    """,
+    copy_labels="""
+        INSERT INTO tm_labels (name, value, updated, thread)
+        SELECT json_extract(j.value, '$[0]'), json_extract(j.value, '$[1]'), ?, ?
+        FROM tm_threads t, json_each(t.labels) j WHERE t.thread = ?
+    """,
+    copy_rows=(
+        "INSERT INTO tm_heads SELECT ?, ns, branch, space, seq, id, automatic FROM tm_heads WHERE thread = ?",
+        """
+        INSERT INTO tm_checkpoints
+        SELECT ?, seq, space, id, parent, created, body_tag, body, metadata_tag, metadata
+        FROM tm_checkpoints WHERE thread = ?
+        """,
+        "INSERT INTO tm_runs SELECT ?, run_id FROM tm_runs WHERE thread = ?",
+        """
+        INSERT INTO tm_values SELECT ?, space, version, channel, sliced, tag, data
+        FROM tm_values WHERE thread = ?
+        """,
+        """
+        INSERT INTO tm_logs SELECT ?, space, channel, log, start, count, sizes, tag, data
+        FROM tm_logs WHERE thread = ?
+        """,
+        """
+        INSERT INTO tm_writes SELECT ?, seq, task_id, idx, channel, tag, data, path
+        FROM tm_writes WHERE thread = ?
+        """,
+    ),
+    reseal={
+        "checkpoint": "UPDATE tm_checkpoints SET body_tag = ?, body = ? WHERE thread = ? AND seq = ?",
+        "metadata": "UPDATE tm_checkpoints SET metadata_tag = ?, metadata = ? WHERE thread = ? AND seq = ?",
+        "value": """
+            UPDATE tm_values SET tag = ?, data = ?
+            WHERE thread = ? AND space = ? AND version = ? AND channel = ?
+        """,
+        "log": """
+            UPDATE tm_logs SET tag = ?, data = ?
+            WHERE thread = ? AND space = ? AND channel = ? AND log = ? AND start = ?
+        """,
+        "write": """
+            UPDATE tm_writes SET tag = ?, data = ?
+            WHERE thread = ? AND seq = ? AND task_id = ? AND idx = ?
+        """,
+        "thread": "UPDATE tm_threads SET metadata_tag = ?, metadata = ? WHERE thread = ?",
+    },
+    all_checkpoints="""
+        SELECT seq, space, id, body_tag, body, metadata_tag, metadata
+        FROM tm_checkpoints WHERE thread = ?
+    """,
+    all_values="SELECT space, version, channel, tag, data FROM tm_values WHERE thread = ?",
+    all_chunks="SELECT space, channel, log, start, tag, data FROM tm_logs WHERE thread = ?",
+    all_writes="SELECT seq, task_id, idx, channel, tag, data FROM tm_writes WHERE thread = ?",
+    thread_metadata="SELECT metadata_tag, metadata FROM tm_threads WHERE thread = ?",
 )

@@ -1,0 +1,236 @@
+"""The rows of threads: created and kept up to date by commits, and found by the thread index.
+
+Labels make metadata searchable. They are kept in the order in which their threads changed, so that a
+page of a search is a short walk, and they are not written where the serializer encrypts.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
+from threadmark._db.effects import Row as Found
+from threadmark.checkpoint._sql.statements import Statements
+from threadmark.checkpoint.address import matches
+from threadmark.checkpoint.labels import About, about, label_of, read_about, values_of, write_about
+from threadmark.checkpoint.rows import RowCodec
+from threadmark.checkpoint.serde.base import Encoded
+from threadmark.checkpoint.threads import ThreadInfo, ThreadPage, ThreadQuery, moment
+from threadmark.errors import InvalidArgumentError
+
+__all__ = ["Index", "count_threads", "find_threads", "get_thread", "update_thread"]
+
+_LAST = 2**62
+_SCAN = 500
+"""How many threads to look through at once for metadata that has no label."""
+_ENOUGH = 1_000
+"""A label with this many threads counts as common."""
+
+
+@dataclass(slots=True)
+class Index:
+    """What every operation on threads needs."""
+
+    sql: Statements
+    rows: RowCodec
+    now: int
+
+
+# For commits
+
+
+def create_thread(
+    index: Index, thread_id: str, status: str, ttl: int | None, entries: About
+) -> Operation[int]:
+    """Create a thread's row and return its key."""
+    expires = None if ttl is None else index.now + ttl
+    labels = _labels(index, entries)
+    data = write_about(thread_id, entries, index.rows) if entries else (None, None)
+    yield Execute(
+        index.sql.create_thread,
+        (thread_id, index.now, index.now, status, expires, ttl, _text(labels), *data),
+    )
+    rows = yield Execute(index.sql.find_thread, (thread_id,))
+    thread = int(rows[0][0])
+    yield from _add_labels(index, thread, labels, index.now)
+    return thread
+
+
+def touch_thread(
+    index: Index, thread: int, thread_id: str, status: str, entries: About, refresh: bool = True
+) -> Operation[None]:
+    """Renew a thread's row: its status, when it changed, when it expires, and what is added to it."""
+    rows = yield Execute(index.sql.get_upkeep, (thread,))
+    updated, expires, ttl, old, tag, data = rows[0]
+    labels = _read_labels(old)
+    if entries:
+        known = read_about(thread_id, (tag, data), index.rows) if tag is not None else {}
+        known.update(entries)
+        tag, data = write_about(thread_id, known, index.rows)
+        new = _labels(index, known)
+    else:
+        new = labels
+    if ttl is not None and refresh:
+        expires = index.now + ttl
+    yield from _drop_labels(index, thread, labels, updated)
+    yield Execute(index.sql.touch_thread, (status, index.now, expires, ttl, _text(new), tag, data, thread))
+    yield from _add_labels(index, thread, new, index.now)
+
+
+def forget_labels(index: Index, thread: int) -> Operation[None]:
+    """Delete the labels of a thread that is about to go."""
+    for updated, _, _, labels, *_ in (yield Execute(index.sql.get_upkeep, (thread,))):
+        yield from _drop_labels(index, thread, _read_labels(labels), updated)
+
+
+def _labels(index: Index, entries: About) -> list[tuple[str, str]]:
+    if index.rows.seals:
+        return []
+    return [(name, entry.label) for name, entry in entries.items() if entry.label is not None]
+
+
+def _text(labels: list[tuple[str, str]]) -> str | None:
+    return json.dumps(labels) if labels else None
+
+
+def _read_labels(text: str | None) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in json.loads(text)] if text else []
+
+
+def _add_labels(index: Index, thread: int, labels: list[tuple[str, str]], updated: int) -> Operation[None]:
+    if labels:
+        yield ExecuteMany(index.sql.add_label, [(*label, updated, thread) for label in labels])
+
+
+def _drop_labels(index: Index, thread: int, labels: list[tuple[str, str]], updated: int) -> Operation[None]:
+    if labels:
+        yield ExecuteMany(index.sql.drop_label, [(*label, updated, thread) for label in labels])
+
+
+# For the index
+
+
+def get_thread(index: Index, thread_id: str) -> Operation[ThreadInfo | None]:
+    """Return what is known about a thread."""
+    rows = yield Execute(index.sql.get_thread, (thread_id, index.now))
+    return _info(index, rows[0]) if rows else None
+
+
+def update_thread(
+    index: Index, thread_id: str, metadata: Mapping[str, Any] | None, ttl: timedelta | str | None
+) -> Operation[ThreadInfo | None]:
+    """Change what is known about a thread."""
+    found: ThreadInfo | None = yield Transaction(_update_thread(index, thread_id, metadata, ttl))
+    return found
+
+
+def _update_thread(
+    index: Index, thread_id: str, metadata: Mapping[str, Any] | None, ttl: timedelta | str | None
+) -> Operation[ThreadInfo | None]:
+    rows = yield Execute(index.sql.get_thread, (thread_id, index.now))
+    if not rows:
+        return None
+    thread, status = rows[0][0], rows[0][4]
+    if not isinstance(ttl, str):
+        milliseconds = None if ttl is None else max(round(ttl.total_seconds() * 1000), 1)
+        expires = None if milliseconds is None else index.now + milliseconds
+        yield Execute(index.sql.set_ttl, (milliseconds, expires, thread))
+    yield from touch_thread(index, thread, thread_id, status, about(metadata or {}, index.rows), False)
+    return (yield from get_thread(index, thread_id))
+
+
+def find_threads(index: Index, query: ThreadQuery, limit: int, cursor: str | None) -> Operation[ThreadPage]:
+    """Return one page of the threads that a query means."""
+    page: ThreadPage = yield Transaction(_find_threads(index, query, limit, cursor), read_only=True)
+    return page
+
+
+def _find_threads(index: Index, query: ThreadQuery, limit: int, cursor: str | None) -> Operation[ThreadPage]:
+    found: list[tuple[Found, ThreadInfo]] = []
+    at = _read_cursor(cursor) if cursor is not None else (query.before or _LAST, 0)
+    label = yield from _rarest_label(index, query)
+    size = limit + 1 if not query.metadata else _SCAN
+    while len(found) <= limit:
+        rows = yield Execute(*_page(index, query, label, at, size))
+        infos = ((row, _info(index, row)) for row in rows)
+        found += [each for each in infos if matches(each[1].metadata, query.metadata)]
+        if len(rows) < size:
+            break
+        at = (rows[-1][3], rows[-1][0])
+    more = len(found) > limit
+    found = found[:limit]
+    return ThreadPage(
+        [info for _, info in found], _write_cursor(found[-1][0][3], found[-1][0][0]) if more else None
+    )
+
+
+def count_threads(index: Index, query: ThreadQuery) -> Operation[int]:
+    """Return how many threads a query means."""
+    if not query.metadata:
+        rows = yield Execute(index.sql.count_threads, (index.now, query.status))
+        return int(rows[0][0])
+    count = 0
+    cursor: str | None = None
+    while True:
+        page = yield from find_threads(index, query, _SCAN, cursor)
+        count += len(page.threads)
+        cursor = page.cursor
+        if cursor is None:
+            return count
+
+
+def _page(
+    index: Index, query: ThreadQuery, label: tuple[str, str] | None, at: tuple[int, int], size: int
+) -> tuple[str, tuple[Any, ...]]:
+    """Return the statement and the parameters for the threads that come after `at`."""
+    common = (*at, query.after or 0, index.now)
+    if label is not None:
+        return index.sql.page_by_label, (*label, *common, query.status, size)
+    if query.status is not None:
+        return index.sql.page_by_status, (query.status, *common, size)
+    return index.sql.page_by_time, (*common, size)
+
+
+def _rarest_label(index: Index, query: ThreadQuery) -> Operation[tuple[str, str] | None]:
+    if index.rows.seals:
+        return None
+    labels = [(name, text) for name, value in query.metadata.items() if (text := label_of(value))]
+    if len(labels) < 2:
+        return labels[0] if labels else None
+    counts = []
+    for label in labels:
+        rows = yield Execute(index.sql.count_label, (*label, _ENOUGH))
+        counts.append((rows[0][0], label))
+    return min(counts)[1]
+
+
+def _info(index: Index, row: Found) -> ThreadInfo:
+    _, thread_id, created, updated, status, expires, tag, data = row
+    stored: Encoded = (tag, data)
+    entries = read_about(thread_id, stored, index.rows) if tag is not None else {}
+    return ThreadInfo(
+        thread_id,
+        status,
+        moment(created),
+        moment(updated),
+        values_of(entries, index.rows),
+        None if expires is None else moment(expires),
+    )
+
+
+def _write_cursor(updated: int, thread: int) -> str:
+    return base64.urlsafe_b64encode(f"{updated}.{thread}".encode()).decode()
+
+
+def _read_cursor(cursor: str) -> tuple[int, int]:
+    try:
+        updated, thread = base64.urlsafe_b64decode(cursor.encode()).decode().split(".")
+        return int(updated), int(thread)
+    except (ValueError, AttributeError, binascii.Error) as error:
+        raise InvalidArgumentError(f"{cursor!r} is no cursor of this index.") from error

@@ -1,0 +1,258 @@
+"""Deletion, pruning, copying and sweeping. Each thread is dealt with in a transaction of its own.
+
+What a thread still needs is worked out from the rows of its checkpoints, without reading values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
+from threadmark.checkpoint._sql.lists import Slices, read_slices
+from threadmark.checkpoint._sql.pack import Unpacked, expand, shorten, unpacked
+from threadmark.checkpoint._sql.threads import Index, forget_labels
+from threadmark.checkpoint.retention import HeadNode, Node, Plan, Rule, kept_for_runs, plan
+from threadmark.checkpoint.rows import RowCodec, value_row, write_row
+from threadmark.checkpoint.serde.base import Row
+from threadmark.errors import InvalidArgumentError
+
+__all__ = ["copy_thread", "delete_for_runs", "delete_rows", "delete_thread", "prune", "prune_rows", "sweep"]
+
+_WORTH_GIVING_BACK = 64
+"""How many free pages are left in the file for what comes next."""
+
+Decide: TypeAlias = Callable[[Sequence[Node], Sequence[HeadNode]], Plan]
+
+
+# Whole threads
+
+
+def delete_thread(index: Index, thread_id: str) -> Operation[None]:
+    """Delete everything of a thread. A thread of the same id that comes later is another one."""
+    yield Transaction(_delete_thread(index, thread_id))
+    yield from give_back(index)
+
+
+def _delete_thread(index: Index, thread_id: str) -> Operation[None]:
+    for (thread,) in (yield Execute(index.sql.find_thread, (thread_id,))):
+        yield from delete_rows(index, thread)
+    yield Execute(index.sql.forget_lease, (thread_id,))
+
+
+def delete_rows(index: Index, thread: int) -> Operation[None]:
+    """Delete every row of a thread."""
+    yield from forget_labels(index, thread)
+    for statement in index.sql.delete_thread:
+        yield Execute(statement, (thread,))
+
+
+def sweep(index: Index, batch: int) -> Operation[int]:
+    """Delete threads that have expired."""
+    total = 0
+    while True:
+        swept: int = yield Transaction(_sweep(index, batch))
+        total += swept
+        if swept < batch:
+            yield from give_back(index)
+            return total
+
+
+def _sweep(index: Index, batch: int) -> Operation[int]:
+    expired = yield Execute(index.sql.find_expired, (index.now, batch))
+    for (thread,) in expired:
+        yield from delete_rows(index, thread)
+    return len(expired)
+
+
+def give_back(index: Index) -> Operation[None]:
+    """Give free space back to the file system, a little at a time so that others can write."""
+    if index.sql.free_space is None or index.sql.give_back is None:
+        return
+    left = None
+    while True:
+        ((free,),) = yield Execute(index.sql.free_space)
+        if free <= _WORTH_GIVING_BACK or free == left:
+            return
+        left = free
+        yield Transaction(_one(index.sql.give_back))
+
+
+def _one(statement: str) -> Operation[None]:
+    yield Execute(statement)
+
+
+# Parts of threads
+
+
+def prune(index: Index, thread_ids: Iterable[str], rule: Rule | None) -> Operation[None]:
+    """Delete the checkpoints of threads that a rule does not keep; without a rule, all of them."""
+    for thread_id in thread_ids:
+        body = _delete_thread(index, thread_id) if rule is None else _prune(index, thread_id, rule)
+        yield Transaction(body)
+    yield from give_back(index)
+
+
+def _prune(index: Index, thread_id: str, rule: Rule) -> Operation[None]:
+    for (thread,) in (yield Execute(index.sql.find_thread, (thread_id,))):
+        yield from prune_rows(index, thread, thread_id, lambda n, h: plan(n, h, rule, index.now))
+
+
+def delete_for_runs(index: Index, run_ids: Sequence[str]) -> Operation[None]:
+    """Delete the checkpoints that runs saved."""
+    threads: dict[int, str] = {}
+    for run_id in run_ids:
+        threads.update((yield Execute(index.sql.threads_of_run, (run_id,))))
+    for thread, thread_id in threads.items():
+        yield Transaction(_delete_for_runs(index, thread, thread_id, run_ids))
+    yield from give_back(index)
+
+
+def _delete_for_runs(index: Index, thread: int, thread_id: str, run_ids: Sequence[str]) -> Operation[None]:
+    left = yield from prune_rows(
+        index, thread, thread_id, lambda nodes, heads: kept_for_runs(nodes, heads, set(run_ids))
+    )
+    if not left:
+        yield from delete_rows(index, thread)
+        return
+    yield ExecuteMany(index.sql.forget_run, [(thread, run_id) for run_id in run_ids])
+
+
+def prune_rows(index: Index, thread: int, thread_id: str, decide: Decide) -> Operation[int]:
+    """Delete what is decided, and what nobody needs then; return how many checkpoints are left."""
+    sql = index.sql
+    found = {}
+    for seq, space, ns, checkpoint_id, parent, created, tag, body in (
+        yield Execute(sql.list_bodies, (thread,))
+    ):
+        row = Row("checkpoint", thread_id, ns, checkpoint_id)
+        opened = unpacked(index.rows.loads(row, (tag, body)), checkpoint_id)
+        node = Node(seq, ns, checkpoint_id, parent, created, opened.parents, opened.run_id)
+        found[seq] = (node, space, opened)
+    heads = [
+        HeadNode(ns, branch, seq, bool(automatic))
+        for ns, branch, _, seq, _, automatic in (yield Execute(sql.list_heads, (thread,)))
+    ]
+    decided = decide([node for node, _, _ in found.values()], heads)
+    if not decided.dropped:
+        return len(found)
+    yield from _apply(index, thread, decided)
+    for node in decided.dropped:
+        del found[node.seq]
+    yield from _collect(index, thread, thread_id, [(s, node.ns, o) for node, s, o in found.values()])
+    return len(found)
+
+
+def _apply(index: Index, thread: int, decided: Plan) -> Operation[None]:
+    sql = index.sql
+    for head, end in decided.heads.items():
+        if end is None:
+            yield Execute(sql.drop_head, (thread, head.ns, head.branch))
+        else:
+            yield Execute(sql.move_head, (end.seq, end.id, thread, head.ns, head.branch))
+    gone = [(thread, node.seq) for node in decided.dropped]
+    yield ExecuteMany(sql.drop_writes, gone)
+    yield ExecuteMany(sql.drop_checkpoint, gone)
+    yield ExecuteMany(sql.set_parent, [(parent, thread, seq) for seq, parent in decided.parents.items()])
+
+
+def _collect(
+    index: Index, thread: int, thread_id: str, left: Sequence[tuple[int, str, Unpacked]]
+) -> Operation[None]:
+    """Delete the values that no checkpoint names, and the items of lists that no value holds."""
+    needed = {
+        (space, shorten(version), channel): ns
+        for space, ns, opened in left
+        for channel, version in opened.checkpoint["channel_versions"].items()
+    }
+    slices: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
+    useless = []
+    for space, short, channel, tag, data in (yield Execute(index.sql.list_values, (thread,))):
+        ns = needed.get((space, short, channel))
+        if ns is None:
+            useless.append((thread, space, short, channel))
+        elif data is not None:
+            for log, low, high in _opened_slices(index.rows, thread_id, ns, channel, short, (tag, data)):
+                slices.setdefault((space, channel, log), []).append((low, high))
+    yield ExecuteMany(index.sql.drop_value, useless)
+    chunks = yield Execute(index.sql.list_chunks, (thread,))
+    yield ExecuteMany(
+        index.sql.drop_chunk,
+        [
+            (thread, space, channel, log, start)
+            for space, channel, log, start, count in chunks
+            if not _overlaps(slices.get((space, channel, log), ()), start, start + count)
+        ],
+    )
+
+
+def _opened_slices(rows: RowCodec, thread_id: str, ns: str, channel: str, short: str, data: Any) -> Slices:
+    _, content = rows.opened(value_row(thread_id, ns, channel, expand(short)), data)
+    return read_slices(content)
+
+
+def _overlaps(ranges: Iterable[tuple[int, int]], start: int, stop: int) -> bool:
+    return any(low < stop and start < high for low, high in ranges)
+
+
+# Copies
+
+
+def copy_thread(index: Index, source: str, target: str) -> Operation[None]:
+    """Copy a thread with its whole history to an id that is free."""
+    yield Transaction(_copy_thread(index, source, target))
+
+
+def _copy_thread(index: Index, source: str, target: str) -> Operation[None]:
+    sql = index.sql
+    found = yield Execute(sql.get_thread, (source, index.now))
+    if not found:
+        raise InvalidArgumentError(f"There is no thread {source!r} to copy.")
+    if (yield Execute(sql.get_thread, (target, index.now))):
+        raise InvalidArgumentError(f"Thread {target!r} exists already. Copy to an id that is free.")
+    for (expired,) in (yield Execute(sql.find_thread, (target,))):
+        yield from delete_rows(index, expired)
+    old = found[0][0]
+    yield Execute(sql.copy_thread_row, (target, index.now, index.now, old))
+    ((new,),) = yield Execute(sql.find_thread, (target,))
+    yield Execute(sql.copy_labels, (index.now, new, old))
+    for statement in sql.copy_rows:
+        yield Execute(statement, (new, old))
+    if index.rows.seals:
+        yield from _seal_again(index, new, source, target)
+
+
+def _seal_again(index: Index, thread: int, source: str, target: str) -> Operation[None]:
+    """Protect the rows of a copied thread for where they are now."""
+    rows = index.rows
+
+    def moved(row: Row, data: Any) -> Any:
+        return rows.seal(row._replace(thread_id=target), rows.open(row._replace(thread_id=source), data))
+
+    for key, row, data in (yield from _sealed_rows(index, thread)):
+        yield Execute(index.sql.reseal[row.kind], (*moved(row, data), *key))
+
+
+def _sealed_rows(index: Index, thread: int) -> Operation[list[tuple[tuple[Any, ...], Row, Any]]]:
+    """List every protected row of a thread: its key, its identity without the thread, and its data."""
+    sql = index.sql
+    found: list[tuple[tuple[Any, ...], Row, Any]] = []
+    spaces = {row[2]: row[0] for row in (yield Execute(sql.list_heads, (thread,)))}
+    places: dict[int, tuple[str, str]] = {}
+    for seq, space, checkpoint_id, *data in (yield Execute(sql.all_checkpoints, (thread,))):
+        places[seq] = (spaces[space], checkpoint_id)
+        found.append(((thread, seq), Row("checkpoint", "", *places[seq]), tuple(data[:2])))
+        found.append(((thread, seq), Row("metadata", "", *places[seq]), tuple(data[2:])))
+    for space, short, channel, *data in (yield Execute(sql.all_values, (thread,))):
+        row = value_row("", spaces[space], channel, expand(short))
+        found.append(((thread, space, short, channel), row, tuple(data)))
+    for space, channel, log, start, *data in (yield Execute(sql.all_chunks, (thread,))):
+        row = Row("log", "", spaces[space], "", channel, f"{log}:{start}")
+        found.append(((thread, space, channel, log, start), row, tuple(data)))
+    for seq, task_id, idx, channel, *data in (yield Execute(sql.all_writes, (thread,))):
+        row = write_row(("", *places[seq]), channel, task_id, idx)
+        found.append(((thread, seq, task_id, idx), row, tuple(data)))
+    for tag, data in (yield Execute(sql.thread_metadata, (thread,))):
+        if tag is not None:
+            found.append(((thread,), Row("thread"), (tag, data)))
+    return found
