@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,6 +14,9 @@ from threadmark.checkpoint.records import ThreadStatus
 from threadmark.errors import InvalidArgumentError
 
 __all__ = ["ThreadIndex", "ThreadInfo", "ThreadPage", "ThreadQuery", "Threads"]
+
+FRESH_MS = 1_000
+"""How old a thread's `updated` may be before a commit that changes nothing else renews it."""
 
 _STATUSES = ("idle", "running", "paused", "failed")
 _LARGEST_PAGE = 10_000
@@ -288,3 +293,21 @@ def _ttl(ttl: timedelta | str | None) -> timedelta | str | None:
     if ttl == "keep" or ttl is None or (isinstance(ttl, timedelta) and ttl > timedelta()):
         return ttl
     raise InvalidArgumentError(f"ttl is a positive timedelta, or None for ever, not {ttl!r}.")
+
+
+def write_cursor(updated: int, thread: int) -> str:
+    """Return the cursor of the page that follows a thread."""
+    return base64.urlsafe_b64encode(f"{updated}.{thread}".encode()).decode()
+
+
+def read_cursor(cursor: str) -> tuple[int, int]:
+    """Undo `write_cursor`.
+
+    Raises:
+        InvalidArgumentError: It is not one of ours.
+    """
+    try:
+        updated, thread = base64.urlsafe_b64decode(cursor.encode()).decode().split(".")
+        return int(updated), int(thread)
+    except (ValueError, AttributeError, binascii.Error) as error:
+        raise InvalidArgumentError(f"{cursor!r} is no cursor of this index.") from error

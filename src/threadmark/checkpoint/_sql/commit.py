@@ -28,11 +28,9 @@ from threadmark.checkpoint.options import SaverOptions
 from threadmark.checkpoint.records import Head
 from threadmark.checkpoint.retention import LATEST, HeadNode, Node, Plan, plan
 from threadmark.checkpoint.rows import RowCodec, value_row
+from threadmark.checkpoint.threads import FRESH_MS
 
 __all__ = ["Committing", "commit"]
-
-_FRESH_MS = 1_000
-"""How old a thread's `updated` may be before a commit that changes nothing else renews it."""
 
 
 @dataclass(slots=True)
@@ -122,7 +120,7 @@ def _thread_for(task: Committing, at: Standing) -> Operation[Standing]:
 
 def _touch(task: Committing, at: Standing, status: str | None) -> Operation[None]:
     status = status or at.status
-    if at.status != status or task.work.about or task.index.now - at.updated > _FRESH_MS:
+    if at.status != status or task.work.about or task.index.now - at.updated > FRESH_MS:
         yield from touch_thread(
             task.index, at.thread or 0, task.work.thread_id, status, task.work.about, task.options.refresh_ttl
         )

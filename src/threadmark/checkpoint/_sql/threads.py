@@ -6,8 +6,6 @@ page of a search is a short walk, and they are not written where the serializer 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,8 +19,14 @@ from threadmark.checkpoint.address import matches
 from threadmark.checkpoint.labels import About, about, label_of, read_about, values_of, write_about
 from threadmark.checkpoint.rows import RowCodec
 from threadmark.checkpoint.serde.base import Encoded
-from threadmark.checkpoint.threads import ThreadInfo, ThreadPage, ThreadQuery, moment
-from threadmark.errors import InvalidArgumentError
+from threadmark.checkpoint.threads import (
+    ThreadInfo,
+    ThreadPage,
+    ThreadQuery,
+    moment,
+    read_cursor,
+    write_cursor,
+)
 
 __all__ = ["Index", "count_threads", "find_threads", "get_thread", "update_thread"]
 
@@ -153,7 +157,7 @@ def find_threads(index: Index, query: ThreadQuery, limit: int, cursor: str | Non
 
 def _find_threads(index: Index, query: ThreadQuery, limit: int, cursor: str | None) -> Operation[ThreadPage]:
     found: list[tuple[Found, ThreadInfo]] = []
-    at = _read_cursor(cursor) if cursor is not None else (query.before or _LAST, 0)
+    at = read_cursor(cursor) if cursor is not None else (query.before or _LAST, 0)
     label = yield from _rarest_label(index, query)
     size = limit + 1 if not query.metadata else _SCAN
     while len(found) <= limit:
@@ -166,7 +170,7 @@ def _find_threads(index: Index, query: ThreadQuery, limit: int, cursor: str | No
     more = len(found) > limit
     found = found[:limit]
     return ThreadPage(
-        [info for _, info in found], _write_cursor(found[-1][0][3], found[-1][0][0]) if more else None
+        [info for _, info in found], write_cursor(found[-1][0][3], found[-1][0][0]) if more else None
     )
 
 
@@ -222,15 +226,3 @@ def _info(index: Index, row: Found) -> ThreadInfo:
         values_of(entries, index.rows),
         None if expires is None else moment(expires),
     )
-
-
-def _write_cursor(updated: int, thread: int) -> str:
-    return base64.urlsafe_b64encode(f"{updated}.{thread}".encode()).decode()
-
-
-def _read_cursor(cursor: str) -> tuple[int, int]:
-    try:
-        updated, thread = base64.urlsafe_b64decode(cursor.encode()).decode().split(".")
-        return int(updated), int(thread)
-    except (ValueError, AttributeError, binascii.Error) as error:
-        raise InvalidArgumentError(f"{cursor!r} is no cursor of this index.") from error

@@ -8,6 +8,10 @@ from typing import Any
 
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.codec import Codec, Decoder, Encoder, Level
+from threadmark.checkpoint.serde.exceptions import (
+    exception_builder,
+    exception_encoder,
+)
 from threadmark.checkpoint.serde.known import KnownTypes, type_name
 from threadmark.checkpoint.serde.layout import hides_state, layout_of, pickles_itself
 from threadmark.checkpoint.serde.members import (
@@ -15,8 +19,6 @@ from threadmark.checkpoint.serde.members import (
     encode_class,
     enum_builder,
     enum_encoder,
-    exception_builder,
-    exception_encoder,
     named_tuple_builder,
     named_tuple_encoder,
 )
@@ -24,7 +26,7 @@ from threadmark.checkpoint.serde.messages import message_encoder
 from threadmark.checkpoint.serde.models import base_model, model_builder, model_encoder
 from threadmark.checkpoint.serde.records import record_builder, record_encoder
 from threadmark.checkpoint.serde.subclasses import base_of, subclass_builder, subclass_encoder
-from threadmark.errors import SerializationError, UnknownTypeError
+from threadmark.errors import SerializationError, StoredError, UnknownTypeError
 
 __all__ = ["DECODERS", "find_encoder", "kind_of"]
 
@@ -97,6 +99,13 @@ def _decoder(code: int) -> Decoder:
     return decode
 
 
+def _decode_exception(data: bytes, level: Level) -> Any:
+    parts = level.unpack(data)
+    if parts[1] is None:
+        return StoredError(parts[0], parts[2])
+    return _builder(level.codec, wire.EXCEPTION, parts[0])(parts)
+
+
 def _builder(codec: Codec, code: int, name: str) -> Callable[[list[Any]], Any]:
     cls = codec.known.find(name)
     if kind_of(cls) != code:
@@ -109,4 +118,5 @@ def _builder(codec: Codec, code: int, name: str) -> Callable[[list[Any]], Any]:
 DECODERS: dict[int, Decoder] = {
     wire.CLASS: decode_class,
     **{code: _decoder(code) for code in _BUILDERS},
+    wire.EXCEPTION: _decode_exception,
 }

@@ -14,6 +14,7 @@ from typing import Any
 from threadmark.checkpoint.serde import arrays, classes, containers, messages, times, values
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.checkpoint.serde.codec import Codec, Encoder
+from threadmark.checkpoint.serde.exceptions import error_record
 from threadmark.checkpoint.serde.known import KnownTypes, import_type
 from threadmark.checkpoint.serde.paths import locate
 from threadmark.errors import SerializationError
@@ -33,6 +34,14 @@ _DECODERS = {
 
 def _find_encoder(cls: type, known: KnownTypes) -> Encoder:
     return arrays.array_encoder(cls) or classes.find_encoder(cls, known)
+
+
+def _pickled(obj: Any) -> bytes | None:
+    """Return a value's pickle, or `None` when it has none."""
+    try:
+        return pickle.dumps(obj)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError):
+        return None
 
 
 class JsonPlusSerializer:
@@ -89,11 +98,16 @@ class JsonPlusSerializer:
         try:
             return "msgpack", self._pack(obj)
         except SerializationError as error:
-            return self._pickled(obj, error)
+            return self._otherwise(obj, error)
 
-    def _pickled(self, obj: Any, error: SerializationError) -> Encoded:
-        if self.pickle_fallback:
-            return "pickle", pickle.dumps(obj)
+    def _otherwise(self, obj: Any, error: SerializationError) -> Encoded:
+        """Encode what was refused in another way, or raise why it was."""
+        pickled = _pickled(obj) if self.pickle_fallback else None
+        if pickled is not None:
+            return "pickle", pickled
+        if isinstance(obj, BaseException):
+            # A failure that is recorded must not be hidden by the failure to record it.
+            return "msgpack", self._pack(error_record(obj))
         raise locate(obj, error, self._pack) from None
 
     def loads_typed(self, data: Encoded) -> Any:

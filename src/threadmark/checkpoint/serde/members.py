@@ -1,4 +1,4 @@
-"""Enum members, named tuples, exceptions, and classes themselves."""
+"""Enum members, named tuples, and classes themselves."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ __all__ = [
     "encode_class",
     "enum_builder",
     "enum_encoder",
-    "exception_builder",
-    "exception_encoder",
     "named_tuple_builder",
     "named_tuple_encoder",
     "named_tuple_from_fields",
@@ -93,44 +91,3 @@ def named_tuple_from_fields(cls: Any, fields: dict[str, Any]) -> Any:
         if name not in fields:
             raise missing_field(cls, name)
     return tuple.__new__(cls, [fields[name] for name in cls._fields])
-
-
-_ATTRIBUTES = {AttributeError: ("name",), ImportError: ("name", "path"), NameError: ("name",)}
-"""What these exceptions hold besides their arguments."""
-
-
-def _built_in_base(cls: type) -> Any:
-    return next(base for base in cls.__mro__ if base.__module__ == "builtins")
-
-
-def exception_encoder(cls: type) -> Encoder:
-    """Return the encoder of an exception class: arguments, attributes and notes.
-
-    The traceback and the chain of causes belong to the process and are left behind.
-    """
-    name = type_name(cls)
-    base = _built_in_base(cls)
-    extra = next((names for kind, names in _ATTRIBUTES.items() if issubclass(base, kind)), ())
-
-    def encode(value: Any, level: Level) -> Ext:
-        # An OSError's file names are among the arguments only in its pickled form.
-        args = OSError.__reduce__(value)[1] if issubclass(base, OSError) else value.args
-        state = {key: getattr(value, key) for key in extra if getattr(value, key) is not None}
-        state.update(value.__dict__)
-        return Ext(wire.EXCEPTION, level.pack([name, list(args), state] if state else [name, list(args)]))
-
-    return encode
-
-
-def exception_builder(cls: Any) -> Callable[[list[Any]], Any]:
-    """Return what rebuilds an exception from `[name, arguments]` or `[name, arguments, attributes]`."""
-    base = _built_in_base(cls)
-
-    def build(parts: list[Any]) -> Any:
-        value = base.__new__(cls, *parts[1])
-        base.__init__(value, *parts[1])
-        for attribute, content in (parts[2] if len(parts) > 2 else {}).items():
-            object.__setattr__(value, attribute, content)
-        return value
-
-    return build

@@ -26,16 +26,17 @@ def locate(value: Any, error: SerializationError, pack: Callable[[Any], object])
         error: How `pack` refused it.
         pack: Encodes a value, or raises.
     """
-    path = ""
+    path, found = "", error
     for _ in range(_MAX_STEPS):
         for step, part in _parts(value):
             refused = _refusal(part, pack)
             if refused is not None:
-                path, value, error = path + step, part, refused
+                path, value, found = path + step, part, refused
                 break
         else:
-            break
-    return error.at(path=path) if path else error
+            return found.at(path=path) if path else found
+    # Nested too deep, or without end: no part is to blame more than another.
+    return error
 
 
 def _refusal(part: Any, pack: Callable[[Any], object]) -> SerializationError | None:

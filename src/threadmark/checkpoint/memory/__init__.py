@@ -6,11 +6,11 @@ nothing in it changes with the live values. It does no I/O: the async methods do
 
 from __future__ import annotations
 
+import itertools
 import threading
-import time
-import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -33,12 +33,19 @@ from threadmark.checkpoint.base import (
 from threadmark.checkpoint.decode import Shared, StoredCheckpoint, StoredWrite, decode
 from threadmark.checkpoint.encode import EncodedCommit, Memo, encode
 from threadmark.checkpoint.lists import ListMemo
-from threadmark.checkpoint.memory_parts import Blobs, Space, StoredList, Thread
+from threadmark.checkpoint.memory.branching import Branching
+from threadmark.checkpoint.memory.index import Indexing
+from threadmark.checkpoint.memory.parts import Blobs, Fact, Space, StoredList, Thread, Writes
+from threadmark.checkpoint.memory.upkeep import Tending
+from threadmark.checkpoint.options import History, SaverOptions
+from threadmark.checkpoint.retention import LATEST
 from threadmark.checkpoint.rows import MAX_VALUE_BYTES, RowCodec
 from threadmark.checkpoint.serde.base import Encoded, Row, SerializerProtocol
+from threadmark.checkpoint.threads import FRESH_MS
 from threadmark.config import RunnableConfig
 from threadmark.errors import (
     CheckpointNotFoundError,
+    LeaseLostError,
     ThreadConflictError,
     ThreadDeletedError,
 )
@@ -48,13 +55,16 @@ __all__ = ["InMemorySaver", "MemorySaver"]
 Stored: TypeAlias = "Mapping[str, Encoded | list[bytes]]"
 
 
-class InMemorySaver(BaseCheckpointSaver[str]):
+class InMemorySaver(Tending, Branching, Indexing, BaseCheckpointSaver[str]):
     """Keeps checkpoints in memory.
 
     Args:
         serde: The serializer.
         max_value_bytes: The largest encoded value that is taken.
         compress: Whether values are compressed with zstd where it helps.
+        history: `"latest"` keeps the tip of each branch and nothing before it.
+        ttl: How long a new thread lives; `None` for ever.
+        refresh_ttl: Whether every commit begins that time anew.
 
     Attributes:
         serde: The serializer.
@@ -64,7 +74,8 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         stack: What is closed at the end of a `with` block.
     """
 
-    __slots__ = ("_compress", "_lock", "_max_value_bytes", "_rows")
+    # What users do not look at lives in slots, so that the saver's `__dict__` shows what they know.
+    __slots__ = ("_leases", "_lock", "_numbers", "_options", "_rows")
 
     commit_inline = True
 
@@ -74,22 +85,30 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
         max_value_bytes: int = MAX_VALUE_BYTES,
         compress: bool = False,
+        history: History = "all",
+        ttl: timedelta | None = None,
+        refresh_ttl: bool = True,
     ) -> None:
         super().__init__(serde=serde)
+        self._options = SaverOptions(max_value_bytes, compress, history, ttl, refresh_ttl)
+        self._rows = self._options.codec(self.serde)
+        self._lock = threading.RLock()
+        self._numbers = itertools.count(1)
+        self._leases: dict[str, tuple[str, int]] = {}
         self.storage: dict[str, Thread] = {}
-        self.writes: dict[tuple[str, str, str], dict[tuple[str, int], tuple[str, str, Encoded, str]]] = {}
-        self._max_value_bytes = max_value_bytes
-        self._compress = compress
-        self._rows = RowCodec(self.serde, max_value_bytes, compress)
+        self.writes: Writes = {}
         self.blobs = Blobs(self._rows.seal)
         self.stack = ExitStack()
-        self._lock = threading.RLock()
 
     @property
     def _codec(self) -> RowCodec:
         if self._rows.serde is not self.serde:
-            self._rows = RowCodec(self.serde, self._max_value_bytes, self._compress)
+            self._rows = self._options.codec(self.serde)
         return self._rows
+
+    async def _async(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        # There is nothing to wait for.
+        return getattr(self, name)(*args, **kwargs)
 
     def __enter__(self) -> Self:
         self.stack.__enter__()
@@ -118,7 +137,7 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         """Return the checkpoint that `config` names with what later commits of the run need."""
         address = address_of(config)
         with self._lock:
-            thread = self.storage.get(address.thread_id)
+            thread = self._thread(address.thread_id)
             space = thread.get(address.ns) if thread is not None else None
             tip = space.heads.get(address.branch) if space is not None else None
             head = Head(thread.incarnation if thread is not None else None, tip, address.branch)
@@ -154,37 +173,36 @@ class InMemorySaver(BaseCheckpointSaver[str]):
 
     def _selected(self, wanted: Selection) -> Sequence[Address]:
         with self._lock:
-            if wanted.thread_id is None:
-                threads = sorted(self.storage, key=lambda t: self.storage[t].updated, reverse=True)
-                return [a for t in threads for a in self._in_thread(t, wanted)]
-            return self._in_thread(wanted.thread_id, wanted)
+            if wanted.thread_id is not None:
+                return self._in_thread(wanted.thread_id, wanted)
+            return [a for thread_id, _ in self._by_time() for a in self._in_thread(thread_id, wanted)]
 
     def _in_thread(self, thread_id: str, wanted: Selection) -> Sequence[Address]:
-        thread = self.storage.get(thread_id)
+        thread = self._thread(thread_id)
         if thread is None:
             return []
         found = [
-            (number, Address(thread_id, ns, checkpoint_id, ""))
+            (fact.seq, Address(thread_id, ns, checkpoint_id, ""))
             for ns, space in thread.items()
             if wanted.ns is None or ns == wanted.ns
-            for checkpoint_id, number in space.numbers.items()
+            for checkpoint_id, fact in space.facts.items()
             if wanted.checkpoint_id is None or checkpoint_id == wanted.checkpoint_id
         ]
         if wanted.before is not None:
-            limit = self._number(wanted.before)
+            limit = self._seq(thread, wanted.before)
             found = [each for each in found if each[0] < limit]
         return [address for _, address in sorted(found, key=lambda each: each[0], reverse=True)]
 
-    def _number(self, address: Address) -> int:
-        space = self.storage[address.thread_id].get(address.ns)
-        checkpoint_id = address.checkpoint_id or ""
-        if space is None or checkpoint_id not in space:
-            raise CheckpointNotFoundError(address.thread_id, checkpoint_id)
-        return space.numbers[checkpoint_id]
+    def _seq(self, thread: Thread, address: Address) -> int:
+        space = thread.get(address.ns)
+        fact = space.facts.get(address.checkpoint_id or "") if space is not None else None
+        if fact is None:
+            raise CheckpointNotFoundError(address.thread_id, address.checkpoint_id or "")
+        return fact.seq
 
     def _stored(self, address: Address, checkpoint_id: str | None) -> StoredCheckpoint | None:
         """Gather the rows of a checkpoint. The caller holds the lock."""
-        thread = self.storage.get(address.thread_id)
+        thread = self._thread(address.thread_id)
         space = thread.get(address.ns) if thread is not None else None
         entry = space.get(checkpoint_id) if space is not None and checkpoint_id else None
         if entry is None or checkpoint_id is None:
@@ -230,7 +248,7 @@ class InMemorySaver(BaseCheckpointSaver[str]):
 
     def _encoded(self, commit: Commit | TaskCommit, existing: Stored) -> EncodedCommit:
         codec = self._codec
-        return encode(commit, codec, lambda bare, parents, run_id: codec.dumps(bare, "checkpoint"), existing)
+        return encode(commit, codec, lambda bare, *_: codec.dumps(bare, "checkpoint"), existing)
 
     def commit(self, prepared: Prepared) -> Head | None:
         """Save what `prepare` returned, and return the head that the next commit must find.
@@ -238,12 +256,18 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         Raises:
             ThreadConflictError: The head is not the one that the commit expects.
             ThreadDeletedError: The thread was deleted in the meantime.
+            LeaseLostError: Somebody else has the lease that the commit names.
         """
         commit: EncodedCommit = prepared
         with self._lock:
-            self._check(commit)
+            thread = self._thread(commit.thread_id)
+            self._check(commit, thread)
             self._save_writes(commit)
-            return self._save_checkpoint(commit) if commit.checkpoint_id is not None else None
+            if commit.checkpoint_id is None:
+                if thread is not None:
+                    self._touch(thread, commit)
+                return None
+            return self._save_checkpoint(commit, thread, commit.checkpoint_id)
 
     def put(
         self,
@@ -286,9 +310,8 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             self.prepare(TaskCommit(address.thread_id, address.ns, address.checkpoint_id or "", tasks))
         )
 
-    def _check(self, commit: EncodedCommit) -> None:
+    def _check(self, commit: EncodedCommit, thread: Thread | None) -> None:
         """Refuse a commit before anything is changed."""
-        thread = self.storage.get(commit.thread_id)
         space = thread.get(commit.ns) if thread is not None else None
         head = commit.head
         expected = head.incarnation if head is not None else None
@@ -298,6 +321,8 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             tip = space.heads.get(commit.branch) if space is not None else None
             if tip != head.checkpoint_id:
                 raise ThreadConflictError(commit.thread_id, commit.ns, head.checkpoint_id, tip)
+        if commit.lease is not None and self._holder(commit.thread_id) != commit.lease:
+            raise LeaseLostError(commit.thread_id)
         for needed in (commit.parent_id, commit.base_id):
             if needed is not None and (space is None or needed not in space):
                 raise ThreadDeletedError(commit.thread_id)
@@ -312,22 +337,35 @@ class InMemorySaver(BaseCheckpointSaver[str]):
             if write.idx < 0 or place not in saved:
                 saved[place] = (write.task_id, write.channel, write.data, write.task_path)
 
-    def _save_checkpoint(self, commit: EncodedCommit) -> Head:
-        thread = self.storage.get(commit.thread_id)
+    def _save_checkpoint(self, commit: EncodedCommit, thread: Thread | None, checkpoint_id: str) -> Head:
+        now = self._options.now()
         if thread is None:
-            thread = self.storage[commit.thread_id] = Thread(uuid.uuid4().hex)
+            self._drop_thread(commit.thread_id)  # It may be there, and have expired.
+            thread = Thread(next(self._numbers), now, self._options.ttl_ms)
+            self.storage[commit.thread_id] = thread
         space = thread.get(commit.ns)
         if space is None:
             space = thread[commit.ns] = Space()
         self._save_values(commit, space)
-        checkpoint_id = commit.checkpoint_id or ""
         if checkpoint_id not in space:
             thread.last += 1
-            space.numbers[checkpoint_id] = thread.last
+            space.facts[checkpoint_id] = Fact(thread.last, now, commit.parents, commit.run_id)
             space.move_head(commit.branch, checkpoint_id, commit.parent_id)
         space[checkpoint_id] = (commit.body, commit.metadata, commit.parent_id)
-        thread.updated = time.time()
+        self._touch(thread, commit, now)
+        if self._options.history == "latest":
+            self._prune(commit.thread_id, LATEST)
         return Head(thread.incarnation, checkpoint_id, commit.branch)
+
+    def _touch(self, thread: Thread, commit: EncodedCommit, now: int | None = None) -> None:
+        """Bring what is known about a thread up to date."""
+        now = self._options.now() if now is None else now
+        status = thread.status if commit.ns or commit.status is None else commit.status
+        if status != thread.status or commit.about or now - thread.updated > FRESH_MS:
+            thread.status, thread.updated = status, now
+            thread.about.update(commit.about)
+            if thread.ttl is not None and self._options.refresh_ttl:
+                thread.expires = now + thread.ttl
 
     def _save_values(self, commit: EncodedCommit, space: Space) -> None:
         for value in commit.values:
@@ -336,24 +374,15 @@ class InMemorySaver(BaseCheckpointSaver[str]):
                 self.blobs.add(key, value.data)
                 space.blobs.add(key)
 
-    def delete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread."""
-        with self._lock:
-            for ns, space in self.storage.pop(thread_id, Thread("")).items():
-                for key in space.blobs:
-                    self.blobs.pop(key, None)
-                for checkpoint_id in space:
-                    self.writes.pop((thread_id, ns, checkpoint_id), None)
-
-    # The async twins. There is nothing to wait for.
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Async `get_tuple`."""
-        return self.get_tuple(config)
+    # The other async twins call the sync methods by way of `_async`; these are called most.
 
     async def aload(self, config: RunnableConfig) -> Loaded:
         """Async `load`."""
         return self.load(config)
+
+    async def acommit(self, prepared: Prepared) -> Head | None:
+        """Async `commit`."""
+        return self.commit(prepared)
 
     async def alist(
         self,
@@ -366,34 +395,6 @@ class InMemorySaver(BaseCheckpointSaver[str]):
         """Async `list`."""
         for found in self.list(config, filter=filter, before=before, limit=limit):
             yield found
-
-    async def acommit(self, prepared: Prepared) -> Head | None:
-        """Async `commit`."""
-        return self.commit(prepared)
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Async `put`."""
-        return self.put(config, checkpoint, metadata, new_versions)
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Async `put_writes`."""
-        self.put_writes(config, writes, task_id, task_path)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Async `delete_thread`."""
-        self.delete_thread(thread_id)
 
 
 MemorySaver = InMemorySaver

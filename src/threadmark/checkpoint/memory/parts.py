@@ -7,19 +7,35 @@ dict of blobs keeps the versions of a list as slices of shared logs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from threadmark.checkpoint.labels import About
 from threadmark.checkpoint.lists import Recipe, Slice, cut, extend, joined, merges
+from threadmark.checkpoint.records import ThreadStatus
 from threadmark.checkpoint.serde.base import Encoded, Row
 
-__all__ = ["BlobKey", "Blobs", "Entry", "Space", "StoredList", "Thread"]
+__all__ = [
+    "BlobKey",
+    "Blobs",
+    "CheckpointEntry",
+    "Fact",
+    "Space",
+    "StoredList",
+    "Thread",
+    "Writes",
+    "moved",
+    "trimmed",
+]
 
-Entry: TypeAlias = tuple[Encoded, Encoded, "str | None"]
+CheckpointEntry: TypeAlias = tuple[Encoded, Encoded, "str | None"]
 """A checkpoint, its metadata, and its parent's id."""
 
 BlobKey: TypeAlias = tuple[str, str, str, Any]
 """Thread, namespace, channel, version."""
+
+Writes: TypeAlias = "dict[tuple[str, str, str], dict[tuple[str, int], tuple[str, str, Encoded, str]]]"
+"""Thread, namespace, checkpoint id → task id, index → task id, channel, value, task path."""
 
 Log: TypeAlias = "list[bytes]"
 
@@ -39,55 +55,87 @@ class StoredList(NamedTuple):
         return [item for log, start, stop in self.slices for item in log[start:stop]]
 
 
-class Space(dict[str, Entry]):
+class Fact(NamedTuple):
+    """What is known about a checkpoint beside its bytes: its place in the order, and who saved it when."""
+
+    seq: int
+    created: int
+    parents: Mapping[str, str]
+    run_id: str | None
+
+
+class Space(dict[str, CheckpointEntry]):
     """The checkpoints of one namespace, in the order in which they were saved.
 
     Attributes:
         heads: Branch to checkpoint id.
         automatic: The branches that nobody gave a name.
-        numbers: Checkpoint id to its sequence number in the thread.
+        facts: What is known about each checkpoint.
         blobs: The keys of the values that belong to the namespace.
     """
 
-    __slots__ = ("automatic", "blobs", "heads", "numbers")
+    __slots__ = ("automatic", "blobs", "facts", "heads")
 
     def __init__(self) -> None:
         super().__init__()
         self.heads: dict[str, str] = {}
-        self.numbers: dict[str, int] = {}
         self.automatic: set[str] = set()
+        self.facts: dict[str, Fact] = {}
         self.blobs: set[BlobKey] = set()
 
     def move_head(self, branch: str, checkpoint_id: str, parent_id: str | None) -> None:
-        """Make a new checkpoint the tip of a branch. A tip that is left behind becomes a branch."""
+        """Make a checkpoint the tip of a branch. A tip that is left behind becomes a branch."""
         tip = self.heads.get(branch)
         self.heads[branch] = checkpoint_id
-        if tip is None or tip == parent_id or tip in self.heads.values():
+        if tip is not None and tip != parent_id:
+            self.name_tip(tip)
+
+    def name_tip(self, tip: str) -> None:
+        """Give a tip that was left behind an automatic name, unless it can be reached as it is."""
+        if tip in self.heads.values() or any(entry[2] == tip for entry in self.values()):
             return
-        if all(entry[2] != tip for entry in self.values()):
-            name = f"fork-{self.numbers[tip]}"
-            while name in self.heads:
-                name += "+"
-            self.heads[name] = tip
-            self.automatic.add(name)
+        name = f"fork-{self.facts[tip].seq}"
+        while name in self.heads:
+            name += "+"
+        self.heads[name] = tip
+        self.automatic.add(name)
+
+    def drop_head(self, branch: str) -> None:
+        """Forget a branch's name."""
+        del self.heads[branch]
+        self.automatic.discard(branch)
 
 
 class Thread(dict[str, Space]):
-    """The namespaces of one thread.
+    """The namespaces of one thread, and what its row holds where there are tables.
 
     Attributes:
-        incarnation: Tells this thread from an earlier one of the same id.
+        number: Tells this thread from an earlier one of the same id, and newer threads from older ones.
         last: The sequence number of the last checkpoint.
-        updated: When it was saved.
+        created: When the thread was created, in milliseconds.
+        updated: When it changed, to the second.
+        status: What the thread index shows.
+        expires: When it is gone.
+        ttl: How long it lives from the last commit on, in milliseconds.
+        about: Its metadata.
     """
 
-    __slots__ = ("incarnation", "last", "updated")
+    __slots__ = ("about", "created", "expires", "last", "number", "status", "ttl", "updated")
 
-    def __init__(self, incarnation: str) -> None:
+    def __init__(self, number: int, now: int, ttl: int | None) -> None:
         super().__init__()
-        self.incarnation = incarnation
+        self.number = number
         self.last = 0
-        self.updated = 0.0
+        self.created = self.updated = now
+        self.status: ThreadStatus = "idle"
+        self.ttl = ttl
+        self.expires = None if ttl is None else now + ttl
+        self.about: About = {}
+
+    @property
+    def incarnation(self) -> str:
+        """The thread's birth mark."""
+        return str(self.number)
 
 
 class Blobs(dict[BlobKey, Encoded]):
@@ -111,6 +159,11 @@ class Blobs(dict[BlobKey, Encoded]):
     def stored(self, key: BlobKey) -> Encoded | StoredList | None:
         """Return a value as it is kept."""
         return super().get(key)
+
+    def keep(self, key: BlobKey, stored: Encoded | StoredList) -> None:
+        """Keep a value as it was kept elsewhere."""
+        kept: Any = stored
+        super().__setitem__(key, kept)
 
     def _listed(self, key: BlobKey, recipe: Recipe) -> StoredList:
         before = self.stored((*key[:3], recipe.follows))
@@ -186,3 +239,26 @@ def _merged(slices: list[Slice[Log]]) -> Slice[Log]:
         return slices[0]
     items = StoredList(tuple(slices)).items()
     return items, 0, len(items)
+
+
+def trimmed(lists: Iterable[StoredList]) -> dict[int, tuple[Log, int]]:
+    """Copy logs without what none of these lists needs.
+
+    Returns:
+        By the old log's identity: the new one, and where in the old one it begins.
+    """
+    hulls: dict[int, tuple[Log, int, int]] = {}
+    for stored in lists:
+        for log, start, stop in stored.slices:
+            _, low, high = hulls.get(id(log), (log, start, stop))
+            hulls[id(log)] = (log, min(low, start), max(high, stop))
+    return {key: (log[low:high], low) for key, (log, low, high) in hulls.items()}
+
+
+def moved(stored: StoredList, logs: Mapping[int, tuple[Log, int]]) -> StoredList:
+    """Return a list whose slices are those of trimmed logs."""
+    slices = []
+    for log, start, stop in stored.slices:
+        new, low = logs[id(log)]
+        slices.append((new, start - low, stop - low))
+    return StoredList(tuple(slices))
