@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -228,3 +230,31 @@ def test_processes_see_each_other_and_one_wins_each_claim(tmp_path: Path) -> Non
             assert store.get((*NS, winner), f"won{number}") is not None
             assert store.get((*NS, loser), f"lost{number}") is not None
         assert store.count(()) == 3 * rounds
+
+
+PUTTING = """
+import sys
+from threadmark.store.sqlite import SqliteStore
+
+store = SqliteStore(sys.argv[1])
+number = 0
+while True:
+    store.put(("shared",), f"k{number}", {"n": number})
+    print(number, flush=True)
+    number += 1
+"""
+
+
+@pytest.mark.parametrize("acknowledged", [1, 20, 75])
+def test_what_was_put_survives_the_death_of_the_process(tmp_path: Path, acknowledged: int) -> None:
+    path = str(tmp_path / "store.db")
+    with subprocess.Popen([sys.executable, "-c", PUTTING, path], stdout=subprocess.PIPE) as putting:
+        assert putting.stdout is not None
+        for _ in range(acknowledged):
+            assert putting.stdout.readline()
+        putting.kill()
+        seen = acknowledged + len(putting.stdout.read().splitlines())
+    with SqliteStore(path) as store:
+        items = store.search((), limit=10_000)
+        # The last put may have been under way when the process died.
+        assert [item.value["n"] for item in items] in (list(range(seen)), list(range(seen + 1)))

@@ -6,6 +6,7 @@ other throws filters at values. Names and values are chosen to be taken for one 
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from threadmark.store.base import BaseStore, PutOp
 from threadmark.store.memory import InMemoryStore
 from threadmark.store.sqlite import SqliteStore
 from threadmark.testing.stores import Clock
+from threadmark.testing.stores.harness import embed
 
 SEGMENTS = st.sampled_from(
     ["a", "b", "a\x00", "a\x00b", "\x00", "%", "a.b", "*", "\ud800", "\U0010ffff", "我"]
@@ -209,3 +211,56 @@ def test_filters_accept_what_the_model_accepts(many: Any, values: Any, filters: 
         for filter in filters:
             expected = [str(number) for number, value in enumerate(values) if accepts(filter, value)]
             assert [item.key for item in store.search((), filter=filter)] == expected
+
+
+WORDS = ["cat", "dog", "fish", "tea", "of"]
+SAID = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+DOCUMENTS = st.fixed_dictionaries({"text": SAID, "more": st.lists(SAID, max_size=2), "n": st.integers(0, 3)})
+PLACES = st.sampled_from([("a",), ("a", "b"), ("a\x00",), ("b",)])
+INDEX: Any = {"embed": embed, "dims": 8, "fields": ["text", "more[*]"]}
+CHANGES = st.tuples(
+    PLACES, st.sampled_from("kqx"), DOCUMENTS | st.none(), st.sampled_from([None, None, False])
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    changes=st.lists(CHANGES, max_size=12),
+    prefix=PLACES | st.just(()),
+    query=SAID.filter(bool),
+    filter=st.sampled_from([None, {"n": 1}, {"n": {"$gte": 2}}, {"$not": {"n": 0}}]),
+)
+def test_queries_find_what_a_loop_finds(changes: Any, prefix: Any, query: str, filter: Any) -> None:
+    kept: dict[Any, Any] = {}
+    with SqliteStore(":memory:", index=INDEX) as sqlite:
+        stores = [InMemoryStore(index=INDEX), sqlite]
+        for namespace, key, value, index in changes:
+            for store in stores:
+                store.batch([PutOp(namespace, key, value, index)])
+            kept.pop((namespace, key), None)
+            if value is not None and index is None:
+                kept[namespace, key] = [text for text in (value["text"], *value["more"]) if text], value
+        near, said = {}, set()
+        for address, (texts, value) in kept.items():
+            if address[0][: len(prefix)] == prefix and accepts(filter or {}, value):
+                if texts:
+                    near[address] = pytest.approx(max(cosine(text, query) for text in texts), abs=1e-5)
+                if set(" ".join(texts).split()) & set(query.split()):
+                    said.add(address)
+        for store in stores:
+            found = {}
+            for mode in ("semantic", "keyword", "hybrid"):
+                items = store.search(prefix, query=query, filter=filter, limit=100, mode=mode)  # type: ignore[arg-type]
+                found[mode] = {(item.namespace, item.key): item.score for item in items}
+                assert len(found[mode]) == len(items)
+                scores = list(found[mode].values())
+                assert scores == sorted(scores, reverse=True)
+            assert found["semantic"] == near
+            assert set(found["keyword"]) == said
+            assert set(found["hybrid"]) == set(near) | said
+
+
+def cosine(a: str, b: str) -> float:
+    one, other = embed([a])[0], embed([b])[0]
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return sum(x * y for x, y in zip(one, other, strict=True)) / lengths

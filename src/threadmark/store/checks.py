@@ -192,7 +192,7 @@ def _search(op: SearchOp) -> Search:
         query=query,
         mode=op.mode,
         sort=_sort(op.sort),
-        order=f"{'list' if op.sort is None else f'sort:{op.sort}'}{':down' if descending else ''}",
+        order=_order(op.sort, descending),
         descending=descending,
         after=op.after,
         refresh=_flag("refresh_ttl", op.refresh_ttl),
@@ -213,6 +213,11 @@ def _query(op: SearchOp) -> str | None:
     if query is not None and (op.sort is not None or op.descending):
         raise InvalidArgumentError("A query ranks by score; leave out sort and descending, or the query.")
     return query
+
+
+def _order(sort: str | None, descending: bool) -> str:
+    direction = "down" if descending else "up"
+    return f"list:{direction}" if sort is None else f"sort:{direction}:{sort}"
 
 
 def _sort(sort: Any) -> Path | str | None:

@@ -96,13 +96,14 @@ class _Records:
         """Perform the only effect there is in memory: a transaction is undone when it fails."""
         if not isinstance(effect, Transaction):
             raise TypeError(f"Nothing in memory performs {effect!r}.")
-        self._undo = []
         try:
             return drive(effect.body, self.effect)
         except BaseException:
             for undo in reversed(self._undo):
                 undo()
             raise
+        finally:
+            self._undo.clear()
 
     # Writing
 
