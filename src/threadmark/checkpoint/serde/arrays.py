@@ -17,7 +17,7 @@ from threadmark.checkpoint.serde.codec import Decoder, Encoder, Level
 from threadmark.checkpoint.serde.dtypes import describe, dtype_of, is_listed
 from threadmark.errors import SerializationError, UnknownTypeError
 
-__all__ = ["DECODERS", "array_encoder"]
+__all__ = ["DECODERS", "array_encoder", "array_of"]
 
 _MAX_CHARACTER = 0x10FFFF
 _ROOM = 1 << 20
@@ -80,25 +80,52 @@ def _decode_array(data: bytes, level: Level) -> Any:
     if np is None:
         raise UnknownTypeError("numpy:ndarray")
     described, shape, order, *listed = level.unpack(data)
-    dtype = dtype_of(np, described)
-    count = math.prod(shape)
-    if order not in ("C", "F") or any(type(side) is not int or side < 0 for side in shape):
-        raise SerializationError("A stored array has no valid shape")
+    dtype, count = _checked(np, described, shape, order)
     if listed:
         _check_room(dtype.itemsize * count, data)
         return _from_list(np, dtype, count, listed[0]).reshape(shape, order=order)
     size = count * dtype.itemsize
-    if size >= len(data) or is_listed(dtype) or (count and not size):
-        raise SerializationError("A stored array is not as long as its shape says")
-    if not count:
+    if size >= len(data):
+        raise _wrong_length()
+    return _from_bytes(np, dtype, shape, order, memoryview(data)[len(data) - size :])
+
+
+def array_of(np: Any, described: Any, shape: Any, order: Any, raw: bytes) -> Any:
+    """Return the array of a described dtype that some bytes are.
+
+    Raises:
+        SerializationError: They are none.
+    """
+    dtype, count = _checked(np, described, shape, order)
+    if len(raw) != count * dtype.itemsize:
+        raise _wrong_length()
+    return _from_bytes(np, dtype, shape, order, memoryview(raw))
+
+
+def _checked(np: Any, described: Any, shape: Any, order: Any) -> tuple[Any, int]:
+    """Return the dtype and the number of items."""
+    if order not in ("C", "F") or any(type(side) is not int or side < 0 for side in shape):
+        raise SerializationError("A stored array has no valid shape")
+    return dtype_of(np, described), math.prod(shape)
+
+
+def _wrong_length() -> SerializationError:
+    return SerializationError("A stored array is not as long as its shape says")
+
+
+def _from_bytes(np: Any, dtype: Any, shape: Any, order: Any, raw: memoryview) -> Any:
+    if is_listed(dtype):
+        raise SerializationError("A stored array of objects is not a list")
+    if not len(raw):
+        if math.prod(shape):
+            raise _wrong_length()
         return np.empty(shape, dtype, order)
-    flat = np.frombuffer(data, dtype, count, len(data) - size)
-    return _valid(np, flat).reshape(shape, order=order).copy(order)
+    return _valid(np, np.frombuffer(raw, dtype)).reshape(shape, order=order).copy(order)
 
 
 def _from_list(np: Any, dtype: Any, count: int, items: list[Any]) -> Any:
     if type(items) is not list or len(items) != count:
-        raise SerializationError("A stored array is not as long as its shape says")
+        raise _wrong_length()
     flat = np.empty(count, dtype)
     for place, item in enumerate(items):
         flat[place] = item

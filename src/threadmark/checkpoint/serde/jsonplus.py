@@ -11,24 +11,26 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from threadmark.checkpoint.serde import arrays, classes, containers, messages, times, values
+from threadmark.checkpoint.serde import arrays, classes, containers, messages, peer, times, values
 from threadmark.checkpoint.serde.base import Encoded, Row
-from threadmark.checkpoint.serde.codec import Codec, Encoder
+from threadmark.checkpoint.serde.codec import Codec, Decoder, Encoder
 from threadmark.checkpoint.serde.exceptions import error_record
 from threadmark.checkpoint.serde.known import KnownTypes, import_type
+from threadmark.checkpoint.serde.opaque import Opaque, OpaqueDecoders, encode_opaque
 from threadmark.checkpoint.serde.paths import locate
 from threadmark.errors import SerializationError
 
 __all__ = ["JsonPlusSerializer"]
 
-_ENCODERS = {**containers.ENCODERS, **times.ENCODERS, **values.ENCODERS}
-_DECODERS = {
+_ENCODERS: dict[type, Encoder] = {**containers.ENCODERS, **times.ENCODERS, **values.ENCODERS}
+_DECODERS: dict[int, Decoder] = {
     **containers.DECODERS,
     **times.DECODERS,
     **values.DECODERS,
     **classes.DECODERS,
     **messages.DECODERS,
     **arrays.DECODERS,
+    **peer.DECODERS,
 }
 
 
@@ -50,15 +52,23 @@ class JsonPlusSerializer:
     Args:
         pickle_fallback: Pickle a value that cannot be kept otherwise, and read pickled values. Only
             for data that nobody else can write to: reading a pickle runs code that it contains.
+        opaque: Read values of unknown types as `Opaque`, for tools that only look at data.
     """
 
-    def __init__(self, *, pickle_fallback: bool = False) -> None:
+    seals = False
+
+    def __init__(self, *, pickle_fallback: bool = False, opaque: bool = False) -> None:
         self.pickle_fallback = pickle_fallback
+        self.opaque = opaque
         self._use(KnownTypes())
 
     def _use(self, known: KnownTypes) -> None:
         self._known = known
-        codec = Codec(known, _ENCODERS, _DECODERS, _find_encoder)
+        encoders, decoders = _ENCODERS, _DECODERS
+        if self.opaque:
+            encoders = {**encoders, Opaque: encode_opaque}
+            decoders = OpaqueDecoders(decoders)
+        codec = Codec(known, encoders, decoders, _find_encoder)
         self._pack = codec.top.pack
         self._unpack = codec.top.unpack
 
@@ -78,7 +88,7 @@ class JsonPlusSerializer:
 
     def with_types(self, types: Iterable[type]) -> JsonPlusSerializer:
         """Return a copy that knows more classes. The original does not change."""
-        copy = JsonPlusSerializer(pickle_fallback=self.pickle_fallback)
+        copy = JsonPlusSerializer(pickle_fallback=self.pickle_fallback, opaque=self.opaque)
         copy._use(self._known.plus(types))
         return copy
 
@@ -125,9 +135,24 @@ class JsonPlusSerializer:
             return bytes(content)
         if tag == "bytearray":
             return bytearray(content)
-        if tag == "pickle" and self.pickle_fallback:
-            return pickle.loads(content)
+        if tag == "json":
+            return peer.plain_json(content)
+        if tag == "pickle":
+            return self._unpickle(content)
+        if tag == "empty":
+            raise SerializationError("The channel was cleared: there is no value to read")
         raise SerializationError(f"No value can be read from data with the tag {tag!r}")
+
+    def _unpickle(self, content: bytes) -> Any:
+        if not self.pickle_fallback:
+            raise SerializationError(
+                "The value was pickled, and reading a pickle runs code that it contains. If nobody else "
+                "can write to this storage, read it with JsonPlusSerializer(pickle_fallback=True)"
+            )
+        try:
+            return pickle.loads(content)
+        except Exception as error:
+            raise SerializationError(f"The pickle cannot be read: {error}") from error
 
     def dumps_items(self, items: list[Any]) -> list[bytes] | None:
         """Encode each item of a list on its own; a MessagePack array header and the encodings of all

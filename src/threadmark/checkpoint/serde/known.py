@@ -62,9 +62,6 @@ class KnownTypes:
     def __init__(self, by_name: Mapping[str, type] | None = None) -> None:
         self._by_name = dict(by_name or {})
 
-    def __iter__(self) -> Iterable[type]:
-        return iter(self._by_name.values())
-
     def plus(self, types: Iterable[type], was: str | None = None) -> KnownTypes:
         """Return a copy that knows more classes.
 
@@ -100,6 +97,10 @@ class KnownTypes:
         if cls is None:
             raise errors.UnknownTypeError(name)
         return cls
+
+    def named(self, module: str) -> list[type]:
+        """Return the classes of a module that were named or registered."""
+        return [cls for cls in self._by_name.values() if cls.__module__ == module]
 
     def __contains__(self, cls: type) -> bool:
         return self.get(type_name(cls)) is cls
