@@ -20,16 +20,24 @@ PACKAGES = ("langgraph", "langgraph-checkpoint-sqlite", "langchain-core", "ormsg
 
 def cells(row: Row) -> tuple[str, ...]:
     """Return a row's texts."""
-    part = f"1/{row.peer / row.ours:.1f}" if row.peer and row.unit != "x" else "–"
     return (
         row.work,
         figure(row.peer, row.unit),
         figure(row.ours, row.unit),
-        part,
+        part(row),
         figure(row.floor, row.unit),
         " and ".join(budgets(row)) or "–",
         {True: "yes", False: "**no**", None: "–"}[row.met],
     )
+
+
+def part(row: Row) -> str:
+    """Return which part of the peer's figure ours is."""
+    if not row.peer or row.unit == "x":
+        return "–"
+    if row.ours <= row.peer:
+        return f"1/{row.peer / row.ours:.1f}"
+    return f"{row.ours / row.peer:.1f} ×"
 
 
 def budgets(row: Row) -> Iterable[str]:
