@@ -239,7 +239,7 @@ class ThreadIndex:
         Returns:
             What is known now, or `None` if there is no such thread.
         """
-        return self._saver.update_thread(thread_id, metadata, _ttl(ttl))
+        return self._saver.update_thread(thread_id, _entries(metadata), _ttl(ttl))
 
     async def aupdate(
         self,
@@ -249,7 +249,7 @@ class ThreadIndex:
         ttl: timedelta | str | None = "keep",
     ) -> ThreadInfo | None:
         """Async `update`."""
-        return await self._saver.aupdate_thread(thread_id, metadata, _ttl(ttl))
+        return await self._saver.aupdate_thread(thread_id, _entries(metadata), _ttl(ttl))
 
 
 def milliseconds(moment: datetime) -> int:
@@ -268,19 +268,24 @@ def _query(
     after: datetime | None,
     before: datetime | None,
 ) -> ThreadQuery:
-    if not isinstance(metadata, Mapping) or not all(type(key) is str for key in metadata):
-        raise InvalidArgumentError(f"metadata is a dict from keys to values, not {metadata!r}.")
     if status is not None and status not in _STATUSES:
         raise InvalidArgumentError(f"status is one of {', '.join(_STATUSES)}, not {status!r}.")
     for given in (after, before):
         if given is not None and not isinstance(given, datetime):
             raise InvalidArgumentError(f"A time is a datetime, not {given!r}.")
     return ThreadQuery(
-        dict(metadata),
+        _entries(metadata),
         status,
         None if after is None else milliseconds(after),
         None if before is None else milliseconds(before),
     )
+
+
+def _entries(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    metadata = {} if metadata is None else metadata
+    if not isinstance(metadata, Mapping) or not all(type(key) is str for key in metadata):
+        raise InvalidArgumentError(f"metadata is a dict from keys to values, not {metadata!r}.")
+    return dict(metadata)
 
 
 def _page_size(limit: int) -> int:

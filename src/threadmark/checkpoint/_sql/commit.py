@@ -9,7 +9,7 @@ from typing import Any
 
 from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
 from threadmark.checkpoint._sql.leases import check_lease
-from threadmark.checkpoint._sql.lists import ListPlace, Slices, read_slices, store_list, write_slices
+from threadmark.checkpoint._sql.lists import ListPlace, Slices, Source, read_slices, store_list, write_slices
 from threadmark.checkpoint._sql.pack import shorten
 from threadmark.checkpoint._sql.standing import (
     Standing,
@@ -212,9 +212,8 @@ def _is_stored(task: Committing, at: Standing, space: int, value: EncodedValue) 
 def _save_list(
     task: Committing, at: Standing, space: int, value: EncodedValue, recipe: Recipe
 ) -> Operation[Slices]:
-    place = ListPlace(
-        task.sql, task.rows, at.thread or 0, space, task.work.thread_id, task.work.ns, value.channel
-    )
+    source = Source(task.sql, task.rows, at.thread or 0, task.work.thread_id)
+    place = ListPlace(source, space, task.work.ns, value.channel)
     known: dict[Any, Slices] = task.work.memo.keys or {}
     old = known.get((value.channel, recipe.follows), [])
     if not old and recipe.follows is not None:
@@ -225,8 +224,8 @@ def _save_list(
 def stored_slices(place: ListPlace, version: Any) -> Operation[Slices]:
     """Read the slices of a stored version of a list."""
     wanted = json.dumps([[place.space, shorten(version), place.channel]])
-    for *_, sliced, tag, data in (yield Execute(place.sql.get_values, (wanted, place.thread))):
+    for *_, sliced, tag, data in (yield Execute(place.source.sql.get_values, (wanted, place.source.thread))):
         if sliced:
-            row = value_row(place.thread_id, place.ns, place.channel, version)
-            return read_slices(place.rows.opened(row, (tag, data))[1])
+            row = value_row(place.source.thread_id, place.ns, place.channel, version)
+            return read_slices(place.source.rows.opened(row, (tag, data))[1])
     return []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import ormsgpack
 
@@ -21,7 +21,7 @@ from threadmark.checkpoint.rows import RowCodec
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.errors import StorageCorruptError
 
-__all__ = ["ListPlace", "Logs", "Slices", "load_logs", "read_slices", "store_list"]
+__all__ = ["ListPlace", "Logs", "Slices", "Source", "load_logs", "log_row", "read_slices", "store_list"]
 
 _CHUNK_BYTES = 1_000_000
 
@@ -30,21 +30,36 @@ LogKey: TypeAlias = tuple[int, str, str]
 """Namespace's number, channel, log."""
 
 
-@dataclass(slots=True)
-class ListPlace:
-    """Where a list is stored, and how its rows are encoded."""
+ListKey: TypeAlias = tuple[int, str, str]
+"""Namespace's number, namespace, channel."""
+
+
+class Source(NamedTuple):
+    """A thread whose lists are meant, and how its rows are encoded."""
 
     sql: Statements
     rows: RowCodec
     thread: int
-    space: int
     thread_id: str
+
+
+class ListPlace(NamedTuple):
+    """Where a list is stored."""
+
+    source: Source
+    space: int
     ns: str
     channel: str
 
-    def row(self, log: str, start: int) -> Row:
-        """Return the identity of a row of a log."""
-        return Row("log", self.thread_id, self.ns, "", self.channel, f"{log}:{start}")
+    @property
+    def key(self) -> tuple[int, int, str]:
+        """The first columns of the list's rows."""
+        return self.source.thread, self.space, self.channel
+
+
+def log_row(thread_id: str, ns: str, channel: str, log: str, start: int) -> Row:
+    """Return the identity of a row of a log."""
+    return Row("log", thread_id, ns, "", channel, f"{log}:{start}")
 
 
 @dataclass(slots=True)
@@ -57,6 +72,13 @@ class Logs:
         """Tell whether a run of items was read."""
         start, items = self.runs.get(key, (0, []))
         return bool(items) and start <= low and high <= start + len(items)
+
+    def with_known(self, key: LogKey, low: int, high: int) -> tuple[int, int]:
+        """Return a run of items made longer so that nothing that was read is forgotten."""
+        if key not in self.runs:
+            return low, high
+        start, items = self.runs[key]
+        return min(low, start), max(high, start + len(items))
 
     def items(self, space: int, channel: str, slices: Iterable[Slice[str]]) -> list[bytes]:
         """Return the items of slices.
@@ -113,7 +135,7 @@ def _append(place: ListPlace, log: str, slices: Slices, items: list[bytes]) -> O
     start = 0
     if slices:
         last, _, high = slices[-1]
-        rows = yield Execute(place.sql.find_log_end, (place.thread, place.space, place.channel, last))
+        rows = yield Execute(place.source.sql.find_log_end, (*place.key, last))
         if rows and rows[0][0] == high:
             log, start = last, high
     yield from _write(place, log, start, items)
@@ -123,11 +145,12 @@ def _append(place: ListPlace, log: str, slices: Slices, items: list[bytes]) -> O
 def _write(place: ListPlace, log: str, start: int, items: list[bytes]) -> Operation[None]:
     for run in _runs(items):
         sizes = ormsgpack.packb([len(item) for item in run]) if len(run) > 1 else None
-        data = place.rows.packed(("msgpack", b"".join(run)))
-        tag, content = place.rows.sealed(place.row(log, start), data)
+        row = log_row(place.source.thread_id, place.ns, place.channel, log, start)
+        data = place.source.rows.packed(("msgpack", b"".join(run)))
+        tag, content = place.source.rows.sealed(row, data)
         yield Execute(
-            place.sql.create_chunk,
-            (place.thread, place.space, place.channel, log, start, len(run), sizes, tag, content),
+            place.source.sql.create_chunk,
+            (*place.key, log, start, len(run), sizes, tag, content),
         )
         start += len(run)
 
@@ -152,7 +175,7 @@ def _merge(
     """Put neighbouring slices together in new logs."""
     logs = Logs()
     small = [piece for first, end in groups if end - first > 1 for piece in slices[first:end]]
-    yield from load_logs(place, logs, {place.channel: small})
+    yield from load_logs(place.source, logs, {(place.space, place.ns, place.channel): small})
     merged: Slices = []
     for first, end in groups:
         if end - first == 1:
@@ -165,22 +188,24 @@ def _merge(
     return merged
 
 
-def load_logs(place: ListPlace, logs: Logs, wanted: Mapping[str, Iterable[Slice[str]]]) -> Operation[None]:
-    """Read the items of slices, by channel, unless they were read before."""
-    ranges = [
-        [place.space, channel, log, low, high]
-        for channel, slices in wanted.items()
-        for log, (low, high) in _hulls(slices).items()
-        if not logs.holds((place.space, channel, log), low, high)
-    ]
+def load_logs(source: Source, logs: Logs, wanted: Mapping[ListKey, Iterable[Slice[str]]]) -> Operation[None]:
+    """Read the items of slices, by list, unless they were read before."""
+    ranges = []
+    spaces = {}
+    for (space, ns, channel), slices in wanted.items():
+        spaces[space] = ns
+        for log, (low, high) in _hulls(slices).items():
+            key = (space, channel, log)
+            if not logs.holds(key, low, high):
+                ranges.append([*key, *logs.with_known(key, low, high)])
     if not ranges:
         return
-    rows = yield Execute(place.sql.get_chunks, (json.dumps(ranges), place.thread))
+    rows = yield Execute(source.sql.get_chunks, (json.dumps(ranges), source.thread))
     found: dict[LogKey, tuple[int, list[bytes]]] = {}
-    for _, channel, log, start, count, sizes, tag, data in sorted(rows, key=lambda row: row[3]):
-        place.channel = channel
-        _, content = place.rows.opened(place.row(log, start), (tag, data))
-        first, items = found.setdefault((place.space, channel, log), (start, []))
+    for space, channel, log, start, count, sizes, tag, data in sorted(rows, key=lambda row: row[3]):
+        row = log_row(source.thread_id, spaces[space], channel, log, start)
+        _, content = source.rows.opened(row, (tag, data))
+        first, items = found.setdefault((space, channel, log), (start, []))
         if first + len(items) != start:
             raise StorageCorruptError(f"A list in channel {channel!r} has a gap before item {start}.")
         items += _split(content, count, sizes)

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 from threadmark._db.effects import Execute, Operation, Transaction
 from threadmark._db.effects import Row as Found
-from threadmark.checkpoint._sql.lists import ListPlace, Logs, Slices, load_logs, read_slices
+from threadmark.checkpoint._sql.lists import Logs, Slices, Source, load_logs, read_slices
 from threadmark.checkpoint._sql.pack import shorten, unpacked
 from threadmark.checkpoint._sql.standing import Standing, find_standing, space_of
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint.address import Address, Selection, matches
 from threadmark.checkpoint.decode import StoredCheckpoint, StoredWrite
 from threadmark.checkpoint.encode import Memo
-from threadmark.checkpoint.lists import ListMemo
+from threadmark.checkpoint.lists import ListMemo, Slice
 from threadmark.checkpoint.records import ChannelVersions, Checkpoint
 from threadmark.checkpoint.rows import RowCodec, value_row
 from threadmark.checkpoint.serde.base import Encoded, Row
@@ -232,10 +232,12 @@ def _complete(
     """
     values = yield from _values(reading, thread, bare)
     slices = [_slices(reading, thread_id, each, values) for each in bare]
-    place = ListPlace(reading.sql, reading.rows, thread, 0, thread_id, "", "")
+    wanted: dict[tuple[int, str, str], list[Slice[str]]] = {}
     for each, where in zip(bare, slices, strict=True):
-        place.space, place.ns = each.space, each.ns
-        yield from load_logs(place, reading.logs, where)
+        for channel, pieces in where.items():
+            wanted.setdefault((each.space, each.ns, channel), []).extend(pieces)
+    source = Source(reading.sql, reading.rows, thread, thread_id)
+    yield from load_logs(source, reading.logs, wanted)
     writes = yield from _writes(reading, thread, bare)
     stored = [
         StoredCheckpoint(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
-from threadmark.checkpoint._sql.lists import Slices, read_slices
+from threadmark.checkpoint._sql.lists import Slices, log_row, read_slices
 from threadmark.checkpoint._sql.pack import Unpacked, expand, shorten, unpacked
 from threadmark.checkpoint._sql.threads import Index, forget_labels
 from threadmark.checkpoint.retention import HeadNode, Node, Plan, Rule, kept_for_runs, plan
@@ -247,7 +247,7 @@ def _sealed_rows(index: Index, thread: int) -> Operation[list[tuple[tuple[Any, .
         row = value_row("", spaces[space], channel, expand(short))
         found.append(((thread, space, short, channel), row, tuple(data)))
     for space, channel, log, start, *data in (yield Execute(sql.all_chunks, (thread,))):
-        row = Row("log", "", spaces[space], "", channel, f"{log}:{start}")
+        row = log_row("", spaces[space], channel, log, start)
         found.append(((thread, space, channel, log, start), row, tuple(data)))
     for seq, task_id, idx, channel, *data in (yield Execute(sql.all_writes, (thread,))):
         row = write_row(("", *places[seq]), channel, task_id, idx)

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from threadmark.checkpoint.base import BaseCheckpointSaver
 from threadmark.testing.kit import Check, Report, Result, run_without_loop
-from threadmark.testing.savers import classic, engine, hostile, lists
+from threadmark.testing.savers import branches, classic, engine, hostile, index, lists, retention
 from threadmark.testing.savers.face import AsyncFace, SyncFace
 
 __all__ = ["SAVER_CHECKS", "Face", "SaverFactory", "check_saver", "run_saver_check"]
@@ -24,7 +24,16 @@ SaverFactory: TypeAlias = (
 )
 Face: TypeAlias = Literal["sync", "async"]
 
-SAVER_CHECKS: tuple[Check, ...] = (*classic.CHECKS, *lists.CHECKS, *hostile.CHECKS, *engine.CHECKS)
+SAVER_CHECKS: tuple[Check, ...] = (
+    *classic.CHECKS,
+    *lists.CHECKS,
+    *hostile.CHECKS,
+    *engine.CHECKS,
+    *branches.CHECKS,
+    *retention.CHECKS,
+    *index.CHECKS,
+    *index.LEASE_CHECKS,
+)
 """Every check of the kit."""
 
 
