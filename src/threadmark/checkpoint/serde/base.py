@@ -49,7 +49,18 @@ class SerializerProtocol(Protocol):
 
 @runtime_checkable
 class RowSerializer(SerializerProtocol, Protocol):
-    """A serializer that can split lists and seal rows. Our own serializers are of this kind."""
+    """A serializer that can split lists and seal rows. Our own serializers are of this kind.
+
+    A serializer that encrypts has `seals = True`, the serializer inside as `inner`, and the keys of
+    metadata that may be stored in clear as `searchable`. A saver encodes with `inner` and seals the
+    result: `seal(row, inner.dumps_typed(value))`, `inner.loads_typed(open(row, data))`. It seals every
+    row, also those that hold nothing, or they could be forged.
+
+    Attributes:
+        seals: Whether `seal` does anything.
+    """
+
+    seals: bool
 
     def dumps_items(self, items: list[Any]) -> list[bytes] | None:
         """Encode each item of a list on its own, so that a MessagePack array header followed by the

@@ -37,6 +37,7 @@ _LATER = {
     "langchain_core.messages.system": ("SystemMessage", "SystemMessageChunk"),
     "langchain_core.messages.tool": ("ToolMessage", "ToolMessageChunk"),
     "numpy": ("ndarray", "generic"),
+    "threadmark.store.cursors": ("Place",),
     "threadmark.store.items": ("Item", "SearchItem"),
     "threadmark.types": (
         "Command", "GraphOutput", "Interrupt", "Overwrite", "PregelTask", "RetryPolicy", "Send",
