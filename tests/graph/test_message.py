@@ -134,6 +134,14 @@ def test_replacing_and_removing_are_noted_as_such() -> None:
     assert list(changes(left, right, add_messages(left, right)) or ()) == [(1, 3), 1, (4, 6), 1]
 
 
+def test_the_same_update_twice_gives_the_same_list() -> None:
+    left = add_messages([], chat(3))
+    right = [AIMessage("new", id="new")]
+    first, second = add_messages(left, right), add_messages(left, right)
+    assert first == second
+    assert list(changes(left, right, second) or ()) == [(0, 3), 1]
+
+
 def test_a_message_changed_in_place_and_returned_counts_as_new() -> None:
     left = add_messages([], chat(3))
     left[1].content = "edited"

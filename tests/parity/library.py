@@ -6,9 +6,9 @@ import importlib
 from typing import Any
 
 PLACES = {
-    "graph": "StateGraph START END MessagesState add_messages",
+    "graph": "StateGraph START END MessagesState",
     "graph.message": "push_message REMOVE_ALL_MESSAGES",
-    "types": "Command Send interrupt RetryPolicy CachePolicy Overwrite StateUpdate Interrupt StreamWriter",
+    "types": "Command Send interrupt RetryPolicy CachePolicy Overwrite StateUpdate StreamWriter",
     "checkpoint.memory": "InMemorySaver",
     "checkpoint.sqlite": "SqliteSaver",
     "checkpoint.sqlite.aio": "AsyncSqliteSaver",
@@ -18,7 +18,7 @@ PLACES = {
     "runtime": "Runtime get_runtime",
     "config": "get_config get_store get_stream_writer",
     "func": "entrypoint task",
-    "errors": "GraphRecursionError InvalidUpdateError NodeInterrupt NodeError",
+    "errors": "NodeError",
     "managed": "IsLastStep RemainingSteps",
 }
 MODULES = {name: module for module, names in PLACES.items() for name in names.split()}

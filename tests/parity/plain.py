@@ -21,9 +21,6 @@ FAMILIES = (
 )
 """Errors that both libraries have under one name. All others count as the built-in class above them."""
 
-NOISE = re.compile(r"ls_|lc_|checkpoint_ns$|thread_id$|langgraph_triggers$|langgraph_path$")
-"""Metadata of streamed messages that tracing tools look at."""
-
 HIDDEN = ("checkpoint_map",)
 SCALARS = (str, int, float, bool, bytes, type(None))
 

@@ -35,6 +35,7 @@ REMOVE_ALL_MESSAGES = "__remove_all__"
 """The id of a `RemoveMessage` that removes every message before it."""
 
 Format: TypeAlias = Literal["langchain-openai"]
+Ids: TypeAlias = dict[str, int]
 
 id_of = operator.attrgetter("id")
 
@@ -63,14 +64,15 @@ class Made:
     Attributes:
         result: The list.
         items: What it held then; whoever holds the list may have changed it since.
-        ids: At least the ids of its messages.
+        ids: The ids of its messages, with where they stand. Shared with the lists that were made from
+            this one, so only those that stand before its end count.
         left: The list that it was made from.
         kept: How it was made from that list.
     """
 
     result: list[BaseMessage]
     items: list[BaseMessage]
-    ids: set[str]
+    ids: Ids
     left: Any
     kept: Kept | None
 
@@ -79,29 +81,21 @@ class Recent:
     """The lists made last, found by identity. A list that is not found costs a scan, nothing else."""
 
     def __init__(self, size: int = 16) -> None:
-        # One slot per list, taken by whoever comes last: bounded, and safe without a lock.
-        self.slots: list[Made | None] = [None] * size
-
-    def slot(self, value: Any) -> int:
-        """Return where a list is kept. Addresses of lists are multiples of 16."""
-        return (id(value) >> 4) % len(self.slots)
+        self.size = size
+        # Replaced as a whole, never changed, so that threads need no lock.
+        self.made: tuple[Made, ...] = ()
 
     def find(self, value: Any) -> Made | None:
         """Return what is known of a list."""
-        made = self.slots[self.slot(value)]
-        return made if made is not None and made.result is value else None
+        for made in self.made:
+            if made.result is value:
+                return made
+        return None
 
-    def take(self, value: Any) -> Made | None:
-        """Return what is known of a list that was not changed since, and forget it."""
-        made = self.find(value)
-        if made is None:
-            return None
-        self.slots[self.slot(value)] = None
-        return made if made.items == value else None
-
-    def add(self, result: list[BaseMessage], ids: set[str], left: Any, kept: Kept | None) -> None:
-        """Remember a list."""
-        self.slots[self.slot(result)] = Made(result, result.copy(), ids, left, kept)
+    def add(self, result: list[BaseMessage], ids: Ids, left: Any, kept: Kept | None) -> None:
+        """Remember a list, and forget the oldest."""
+        made = Made(result, result.copy(), ids, left, kept)
+        self.made = (made, *self.made[: self.size - 1])
 
 
 recent = Recent()
@@ -142,12 +136,13 @@ def add_messages(
     shape = shaper(format)
     new = shape(coerce(right))
     fresh = assign_ids(new)
-    made = recent.take(left)
-    if made is not None and addable(new, fresh, made.ids):
-        return append(left, made.items, new, made.ids, fresh)
-    old = shape(coerce(left))
-    ids = assign_ids(old)
-    if addable(new, fresh, ids):
+    made = recent.find(left)
+    if made is not None and made.items == left:
+        old, ids = made.items, made.ids
+    else:
+        old = shape(coerce(left))
+        ids = assign_ids(old)
+    if addable(new, fresh, ids, len(old)):
         return append(left, old, new, ids, fresh)
     return merge(left, old, new)
 
@@ -174,11 +169,11 @@ def reducer(format: Format | None) -> Callable[[Messages, Messages], Any]:
 
 
 def append(
-    left: Any, old: list[BaseMessage], new: list[BaseMessage], ids: set[str], fresh: set[str]
+    left: Any, old: list[BaseMessage], new: list[BaseMessage], ids: Ids, fresh: Ids
 ) -> list[BaseMessage]:
     """Append messages whose ids are not in use."""
     result = old + new
-    ids |= fresh
+    ids.update(dict.fromkeys(fresh, len(old)))
     recent.add(result, ids, left, note(left, old, [(0, len(old)), len(new)]))
     return result
 
@@ -199,7 +194,7 @@ def merge(left: Any, old: list[BaseMessage], new: list[BaseMessage]) -> list[Bas
         del result[at]
     result += [m for key, m in named.items() if key not in index and key not in removed]
     made_of = pieces(len(old), sorted(hits | gaps), gaps, len(result))
-    recent.add(result, index.keys() | named.keys(), left, note(left, old, made_of))
+    recent.add(result, dict.fromkeys(map(id_of, result), 0), left, note(left, old, made_of))
     return result
 
 
@@ -245,9 +240,11 @@ def note(left: Any, old: list[BaseMessage], kept: Kept) -> Kept | None:
     return kept if old is left or left == old else None
 
 
-def addable(new: list[BaseMessage], fresh: set[str], ids: set[str]) -> bool:
-    """Tell whether messages with the ids `fresh` can simply be appended to messages with `ids`."""
-    return len(fresh) == len(new) and fresh.isdisjoint(ids) and not any(map(is_removal, new))
+def addable(new: list[BaseMessage], fresh: Ids, ids: Ids, size: int) -> bool:
+    """Tell whether messages with the ids `fresh` can simply be appended to `size` messages with `ids`."""
+    if len(fresh) != len(new) or any(map(is_removal, new)):
+        return False
+    return all(ids.get(key, size) >= size for key in fresh)
 
 
 def is_removal(message: BaseMessage) -> bool:
@@ -279,18 +276,18 @@ def is_complete(kind: type) -> bool:
     return issubclass(kind, messages.BaseMessage) and not issubclass(kind, messages.BaseMessageChunk)
 
 
-def assign_ids(messages: list[BaseMessage]) -> set[str]:
+def assign_ids(messages: list[BaseMessage]) -> Ids:
     """Give an id to each message that has none, and return all ids.
 
     The caller's own objects get the ids, so that they stick.
     """
-    ids = set(map(id_of, messages))
+    ids: dict[Any, int] = dict.fromkeys(map(id_of, messages), 0)
     if None not in ids:
         return ids
     for message in messages:
         if message.id is None:
             message.id = str(uuid.uuid4())
-    return set(map(id_of, messages))
+    return dict.fromkeys(map(id_of, messages), 0)
 
 
 Shape: TypeAlias = Callable[[list[Any]], list[Any]]
