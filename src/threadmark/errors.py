@@ -8,6 +8,7 @@ were caught as (`ValueError`, `RecursionError`). This module knows nothing of th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "MissingDependencyError",
     "MultipleInterruptsError",
     "NodeCancelledError",
+    "NodeError",
     "NodeInterrupt",
     "NodeTimeoutError",
     "NotOfferedError",
@@ -40,6 +42,7 @@ __all__ = [
     "StorageFormatError",
     "StorageFullError",
     "StorageReadOnlyError",
+    "StorageUnavailableError",
     "StoreConflictError",
     "StoredError",
     "TaskNotFound",
@@ -107,6 +110,19 @@ class EmptyChannelError(ThreadmarkError):
 
 class TaskNotFound(ThreadmarkError):
     """A task that a saved checkpoint speaks of does not exist in this graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeError:
+    """What a node's error handler is told. Not an exception itself.
+
+    Attributes:
+        node: The node that failed.
+        error: What it raised on its last attempt.
+    """
+
+    node: str
+    error: BaseException
 
 
 class NodeTimeoutError(ThreadmarkError, TimeoutError):
@@ -335,6 +351,10 @@ class StorageBusyError(StorageError):
     """The database stayed locked by others for longer than the busy timeout."""
 
 
+class StorageUnavailableError(StorageError):
+    """The database server could not be reached, or the connection to it was lost."""
+
+
 class StorageFullError(StorageError):
     """The disk or the database is full; the transaction was rolled back."""
 
@@ -445,6 +465,10 @@ class StoredError(ThreadmarkError):
         super().__init__(f"{type_name.rpartition(':')[2]}: {text}" if text else type_name)
         self.type_name = type_name
         self.text = text
+
+    def __repr__(self) -> str:
+        name = self.type_name.rpartition(":")[2].rpartition(".")[2]
+        return f"{name}({self.text!r})" if self.text else f"{name}()"
 
 
 class EncryptionError(SerializationError):

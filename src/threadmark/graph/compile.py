@@ -81,7 +81,10 @@ def check_reachable(builder: StateGraph[Any, Any, Any, Any]) -> None:
     notes = builder.notes
     if any(b.ends is None for branches in notes.branches.values() for b in branches.values()):
         return
+    handlers = [node.error_handler or notes.defaults.error_handler for node in notes.nodes.values()]
     if any(not node.destinations and may_jump(node.code) for node in notes.nodes.values()):
+        return
+    if any(handler is not None and may_jump(handler) for handler in handlers):
         return
     steps: dict[str, set[str]] = {}
     for start, end in notes.edges:
@@ -174,6 +177,9 @@ def make_plan(builder: StateGraph[Any, Any, Any, Any], name: str | None, renames
         version=builder.version,
         migrate=builder.migrate,
         renames=dict(renames),
+        updates=output_writer("Command", user_keys, builder.notes.nodes, ()),
+        shape=builder.state.instance,
+        output_shape=builder.output.instance,
         known_types=known_types(builder),
     )
 
@@ -211,7 +217,7 @@ def input_checker(builder: StateGraph[Any, Any, Any, Any]) -> Any:
 
 def start_node(builder: StateGraph[Any, Any, Any, Any]) -> Node:
     """Return the hidden node that turns the input into updates and takes the first edges."""
-    keys = tuple(builder.channels)
+    keys = builder.input.keys
     return Node(
         name=START,
         func=PASS,
@@ -251,6 +257,7 @@ def make_node(builder: StateGraph[Any, Any, Any, Any], name: str, spec: NodeSpec
             tuple(builder.channels),
             builder.notes.nodes,
             edge_writes(builder, name),
+            many=spec.func.many,
             plain=plain_keys(builder) if spec.func.many else (),
             strict=not isinstance(spec.code, Pregel),
         ),

@@ -23,6 +23,7 @@ def output_writer(
     nodes: Collection[str],
     edges: Sequence[Write],
     *,
+    many: bool = False,
     plain: Collection[str] = (),
     strict: bool = True,
 ) -> Callable[[Any], list[Write]]:
@@ -33,6 +34,7 @@ def output_writer(
         keys: The state keys.
         nodes: The names that `goto` may use.
         edges: Writes that follow every output.
+        many: The output is the list of what a generator yielded.
         plain: The keys without a reducer: of several values that a generator yields, the last counts.
         strict: Say in the log when a key is not part of the state. Sub-graphs return keys of their own.
     """
@@ -64,8 +66,8 @@ def output_writer(
         return found
 
     def sequence(output: Sequence[Any]) -> list[Write]:
-        if output and all(isinstance(part, tuple) and len(part) == 2 and part[0] in known for part in output):
-            return list(output)
+        if not many and not any(isinstance(part, Command) for part in output):
+            raise refusal(name, output)
         if not all(part is None or isinstance(part, dict | Command) for part in output):
             raise refusal(name, output)
         writes = [write for part in output for write in updates(part)]
@@ -82,6 +84,8 @@ def output_writer(
         return writes + [write for target in targets for write in goto(name, target, nodes)]
 
     def command_update(update: Any) -> list[Write]:
+        if isinstance(update, list | tuple) and all(isinstance(p, tuple) and len(p) == 2 for p in update):
+            return [(k, v) for k, v in update if k in known]
         return [] if update is None else updates(update)
 
     def root_updates(output: Any) -> list[Write]:

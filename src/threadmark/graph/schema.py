@@ -74,6 +74,12 @@ class Schema:
         value = channels[ROOT].value
         return None if value is MISSING else value
 
+    def instance(self, values: Any) -> Any:
+        """Return values of this schema's keys as an instance of it."""
+        if self.make is None or not isinstance(values, dict):
+            return values
+        return self.make(**{k: v for k, v in values.items() if k in self.channels})
+
     def coerce(self, value: Any) -> Any:
         """Return a dict as an instance of this schema; leave anything else as it is."""
         if self.make is not None and isinstance(value, dict):

@@ -16,8 +16,10 @@ from typing import Any
 from threadmark.checkpoint.base import Commit, TaskCommit
 from threadmark.errors import NodeCancelledError, NodeTimeoutError
 from threadmark.pregel.body import CacheGet, CachePut, Call, Sleep, execute
+from threadmark.pregel.call import Func
 from threadmark.pregel.committer import AsyncCommitter
 from threadmark.pregel.drive import Abandoned, deliver, moment, time_left
+from threadmark.pregel.messages import returned_messages
 from threadmark.pregel.rules import Task
 from threadmark.pregel.run import Run
 from threadmark.pregel.scope import Session, TaskScope
@@ -169,6 +171,8 @@ class AsyncRunner:
                     need = body.send(answer)
         except StopIteration as end:
             task.writes = end.value
+            if self.session.handlers and not task.node.hidden:
+                returned_messages(task, scope)
             return Finished(task)
         except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
             raise
@@ -199,7 +203,7 @@ class AsyncRunner:
             return await func.acall(scope, call.value)
         if func.cheap:
             return func.call(scope, call.value)
-        return await self.loop.run_in_executor(None, copy_context().run, func.call, scope, call.value)
+        return await self.loop.run_in_executor(None, copy_context().run, call_once, func, scope, call.value)
 
     async def call_in_time(self, call: Call, scope: TaskScope) -> Any:
         """Call user code and give up on it after its timeout."""
@@ -217,3 +221,11 @@ class AsyncRunner:
                     raise NodeTimeoutError(scope.task.name, limit)
         finally:
             work.cancel()
+
+
+def call_once(func: Func, scope: TaskScope, value: Any) -> Any:
+    """Call sync code in a thread. A future cannot carry `StopIteration`, so that becomes another error."""
+    try:
+        return func.call(scope, value)
+    except StopIteration as error:
+        raise RuntimeError(f"{func.name!r} raised StopIteration.") from error

@@ -86,7 +86,8 @@ def give_up(run: Run) -> list[Task]:
     finished, the writes to the state are kept; what they would have woken is not.
     """
     tasks = run.find_tasks()
-    loose = match_writes(tasks, pending(run))
+    # What followed a checkpoint of the past belongs to another branch.
+    loose = match_writes(tasks, pending(run) if run.spec.at_tip else ())
     for task in tasks:
         task.writes = [(c, v) for c, v in task.writes or () if c not in run.plan.triggered and c != TASKS]
         task.cached = False
@@ -109,14 +110,19 @@ def null_task(run: Run, writes: list[Write]) -> Task:
 
 def go_on(run: Run, given: Any) -> Steps:
     """Begin where the loaded checkpoint stands."""
+    # Of a new run's allowance two supersteps go to the input and the hidden first node.
+    run.stop -= 2
     command = given if isinstance(given, Command) else Command()
     refuse_lost_nodes(run.plan, run.checkpoint)
     run.checkpoint["versions_seen"][INTERRUPT] = dict(run.checkpoint["channel_versions"])
     tasks = run.find_tasks()
     loose = match_writes(tasks, pending(run))
     answers = dict(run.spec.answers)
-    if command.resume is not None and not run.spec.nested:
-        answers = read_answers(command.resume, tasks)
+    run.parent_address = run.saved.parent_config if run.saved is not None else None
+    if run.spec.nested:
+        adopt_answer(run, tasks, answers)
+    elif command.resume is not None:
+        answers = {} if ask_anew(run, tasks, command.resume) else read_answers(command.resume, tasks)
     if run.spec.saves and (run.spec.copies or not run.spec.at_tip):
         yield from fork(run)
         tasks = carry_over(tasks, run.find_tasks(), answers)
@@ -125,13 +131,25 @@ def go_on(run: Run, given: Any) -> Steps:
     run.spec.answers = answers
     yield from take_update(run, command, loose)
     run.show_values()
-    run.parent_address = parent_address(run)
     yield from run.show_checkpoint()
 
 
-def parent_address(run: Run) -> Any:
-    """Return the config of the checkpoint before the loaded one."""
-    return run.saved.parent_config if run.saved is not None else None
+def ask_anew(run: Run, tasks: list[Task], resume: Any) -> bool:
+    """Hand an answer to the one task of an edited state. The edit has taken the question away; the task asks
+    it again, and the answer is meant for that.
+    """
+    edited = run.saved is not None and run.saved.metadata.get("source") in ("update", "fork")
+    if not edited or len(tasks) != 1 or tasks[0].interrupts or tasks[0].writes is not None:
+        return False
+    tasks[0].answers = [resume]
+    return True
+
+
+def adopt_answer(run: Run, tasks: list[Task], answers: dict[str, Any]) -> None:
+    """Take the answer to a question of this sub-graph that an edit of its state has taken away."""
+    stale = [i for i in run.spec.asked_before if i in answers]
+    if len(stale) == 1:
+        ask_anew(run, tasks, answers[stale[0]])
 
 
 def read_answers(resume: Any, tasks: list[Task]) -> dict[str, Any]:
@@ -211,6 +229,8 @@ def fork(run: Run) -> Steps:
     run.step += 1
     run.tasks = None
     run.find_tasks()
+    if run.saved is not None:
+        run.parent_address = run.saved.config
     yield from run.commit("fork")
 
 
@@ -259,8 +279,7 @@ def command_writes(plan: Plan, command: Command[Any]) -> list[Write]:
         raise InvalidUpdateError("There is no parent graph: this run is the outermost one.")
     writes: list[Write] = []
     if command.update is not None:
-        start = plan.nodes[START] if START in plan.nodes else next(iter(plan.nodes.values()))
-        writes += [(c, v) for c, v in start.writes(command.update) if c not in plan.triggered]
+        writes += plan.updates(command.update)
     targets = [command.goto] if isinstance(command.goto, str | Send) else command.goto
     for target in targets:
         name = target.node if isinstance(target, Send) else target

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from threadmark.errors import GraphBubbleUp, ParentCommand
+from threadmark.errors import GraphBubbleUp, NodeError, ParentCommand
 from threadmark.pregel.call import Func
 from threadmark.pregel.plan import Branch, Write
 from threadmark.pregel.rules import Task, preview
@@ -99,9 +99,9 @@ def cache_namespace(graph: str, node: str) -> tuple[str, ...]:
 def run_node(task: Task, scope: TaskScope) -> Body:
     """Call the node until an attempt succeeds, and make its writes."""
     output = yield from attempts(task, scope)
-    writes = task.node.writes(output)
+    writes = [*scope.pushed, *task.node.writes(output)]
     for branch in task.node.branches:
-        writes += yield from choose(branch, task, scope, writes, output)
+        writes += yield from choose(branch, scope, writes)
     return writes
 
 
@@ -125,7 +125,7 @@ def attempts(task: Task, scope: TaskScope) -> Generator[Need, Any, Any]:
             if policy is None or attempt >= policy.max_attempts:
                 if node.on_error is None:
                     raise
-                scope.error = error
+                scope.error = NodeError(node.name, error)
                 return (yield Call(node.on_error, task.input))
             yield Sleep(delay(policy, attempt), policy.jitter)
         attempt += 1
@@ -152,13 +152,9 @@ def delay(policy: RetryPolicy, attempt: int) -> float:
     return min(policy.max_interval, policy.initial_interval * policy.backoff_factor ** (attempt - 1))
 
 
-def choose(branch: Branch, task: Task, scope: TaskScope, writes: list[Write], output: Any) -> Body:
+def choose(branch: Branch, scope: TaskScope, writes: list[Write]) -> Body:
     """Ask a branch where to go; it sees the state with the node's own writes applied."""
-    value = output
-    if branch.read is not None:
-        run = scope.session.run
-        done = replace(task, writes=writes)
-        managed = {k: make(run.step, run.stop) for k, make in run.plan.managed.items()}
-        value = branch.read(preview(run.channels, [done]), managed)
-    answer = yield Call(branch.path, value)
+    run = scope.session.run
+    managed = {k: make(run.step, run.stop) for k, make in run.plan.managed.items()}
+    answer = yield Call(branch.path, branch.read(preview(run.channels, writes), managed))
     return list(branch.route(answer))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from threadmark.config import RunnableConfig, Scope
-from threadmark.errors import GraphError, InvalidUpdateError
+from threadmark.errors import GraphError, InvalidUpdateError, NodeError
 from threadmark.runtime import Runtime
 
 __all__ = ["Func", "make_func"]
@@ -201,6 +201,8 @@ def injection_by_type(annotation: Any) -> str | None:
     text = annotation if isinstance(annotation, str) else getattr(origin, "__name__", "")
     if origin is Runtime or text.startswith("Runtime["):
         return "runtime"
+    if origin is NodeError:
+        return "error"
     if text in ("RunnableConfig", "RunnableConfig | None", "Optional[RunnableConfig]"):
         return "config"
     stores = sys.modules.get("threadmark.store.base")

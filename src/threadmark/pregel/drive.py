@@ -20,6 +20,7 @@ from threadmark.errors import NodeCancelledError, NodeTimeoutError
 from threadmark.pregel.body import CacheGet, CachePut, Call, Sleep, execute
 from threadmark.pregel.committer import SyncCommitter
 from threadmark.pregel.ids import EPOCH_TICKS, Moment
+from threadmark.pregel.messages import returned_messages
 from threadmark.pregel.rules import Task
 from threadmark.pregel.run import Run
 from threadmark.pregel.scope import Session, TaskScope
@@ -180,6 +181,8 @@ class Runner:
                     need = body.send(answer)
         except StopIteration as end:
             task.writes = end.value
+            if self.session.handlers and not task.node.hidden:
+                returned_messages(task, scope)
             return Finished(task)
         except (KeyboardInterrupt, SystemExit):
             raise

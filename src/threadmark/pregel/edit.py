@@ -43,7 +43,7 @@ def update_state(
         raise InvalidArgumentError("No supersteps were given.")
     if not all(supersteps):
         raise InvalidArgumentError("A superstep holds no updates.")
-    graph = owner(graph, config["configurable"]["checkpoint_ns"])
+    graph = owner(graph, config["configurable"].get("checkpoint_ns") or "")
     where = location(config)
     for updates in supersteps:
         loaded: Loaded = yield Ask("load", (where,))
@@ -79,8 +79,8 @@ class Edit:
         self.tasks = self.run.find_tasks()
         # What followed a checkpoint of the past belongs to another branch, not to this edit.
         head = loaded.head
-        at_tip = saved is None or head is None or head.checkpoint_id == saved.checkpoint["id"]
-        pending = saved.pending_writes if saved is not None and at_tip else None
+        self.at_tip = saved is None or head is None or head.checkpoint_id == saved.checkpoint["id"]
+        pending = saved.pending_writes if saved is not None and self.at_tip else None
         self.loose = match_writes(self.tasks, pending or ())
         self.edits: list[TaskWrites] = []
 
@@ -92,6 +92,7 @@ class Edit:
             return (yield from self.copy())
         if special == INPUT:
             return (yield from self.take_input(updates[0].values))
+        self.run.step = max(self.run.step, 0)
         moment = self.moment()
         run.ticks = max(moment.ticks, run.ticks + 1)
         identity = ids.checkpoint_id(run.ticks, run.step, moment.random)
@@ -168,19 +169,25 @@ class Edit:
         if node is None:
             known = ", ".join(sorted(n for n in self.plan.nodes if n != START))
             raise InvalidUpdateError(f"as_node={name!r} names no node. Nodes: {known}.")
-        index = sum(task.name == name for task in before)
         task = Task(node, EDIT_PATH, (INTERRUPT,), ("", "", 0))
-        task._id = update.task_id or edit_id(identity, name, index)
+        task._id = update.task_id or self.id_for(name, identity, before)
         task.writes = node.writes(update.values)
         for branch in node.branches:
-            value = update.values
-            if branch.read is not None:
-                managed = {k: make(self.run.step, self.run.stop) for k, make in self.plan.managed.items()}
-                value = branch.read(preview(self.run.channels, [*before, task]), managed)
+            managed = {k: make(self.run.step, self.run.stop) for k, make in self.plan.managed.items()}
+            written = [write for other in [*before, task] for write in other.writes or ()]
+            value = branch.read(preview(self.run.channels, written), managed)
             task.writes += branch.route((yield Call(branch.path, value)))
         task.path = (*EDIT_PATH[:1], len(before))
         self.edits.append(task.saved_writes)
         return task
+
+    def id_for(self, name: str, identity: str, before: list[Task]) -> str:
+        """Return the id to save an update under: that of the task whose place it takes, or one of its own."""
+        taken = {task.id for task in before}
+        for task in self.tasks:
+            if task.name == name and task.writes is None and self.at_tip and task.id not in taken:
+                return task.id
+        return edit_id(identity, name, sum(task.name == name for task in before))
 
     def guess(self) -> str:
         """Return the node that an update counts for when the caller does not say: the one that ran last.

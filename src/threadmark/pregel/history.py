@@ -140,11 +140,9 @@ def snapshot(
         states: The states of sub-graphs by task id.
         latest: Show what finished tasks of an unfinished superstep have already written.
     """
-    finished = [task for task in seen.tasks if task.writes is not None] if latest else []
-    loose = (
-        [Task(task.node, (), (), ("", "", 0), writes=seen.loose) for task in seen.tasks[:1]] if latest else []
-    )
-    channels = preview(seen.channels, [*loose, *finished]) if finished or seen.loose else seen.channels
+    finished = [write for task in seen.tasks for write in task.writes or ()] if latest else []
+    written = [*seen.loose, *finished] if latest else []
+    channels = preview(seen.channels, written) if written else seen.channels
     tasks = tuple(show_task(plan, task, states.get(task.id), latest) for task in seen.tasks)
     waiting = [task for task in seen.tasks if not latest or task.writes is None]
     return StateSnapshot(
@@ -155,7 +153,7 @@ def snapshot(
         created_at=seen.saved.checkpoint["ts"],
         parent_config=seen.saved.parent_config,
         tasks=tasks,
-        interrupts=tuple(i for task in tasks if task.result is None or not latest for i in task.interrupts),
+        interrupts=tuple(i for task in tasks for i in task.interrupts),
     )
 
 
@@ -171,8 +169,8 @@ def show_config(saved: CheckpointTuple) -> RunnableConfig:
 
 def show_task(plan: Plan, task: Task, state: Any, latest: bool) -> PregelTask:
     """Return a task as a snapshot shows it."""
-    error = task.error if task.writes is None and isinstance(task.error, Exception) else None
-    asked = task.unanswered() if latest and task.writes is None else task.interrupts
+    error = task.error if isinstance(task.error, Exception) else None
+    asked = task.unanswered() if latest else task.interrupts
     result = None
     if task.writes is not None:
         result = updates_of(task.writes, plan.state_keys) or {}
@@ -232,6 +230,10 @@ def edits_of(plan: Plan, seen: View, parent: View) -> dict[str, Any] | None:
         while (task_id := edit_id(seen.saved.checkpoint["id"], name, index)) in by_task:
             edits[name] = updates_of(by_task[task_id], plan.state_keys)
             index += 1
+    if not edits:
+        # An edit in the place of a node that was to run next is saved as that node's own work.
+        done = [t for t in parent.tasks if t.writes is not None and not t.node.hidden]
+        edits = {t.name: updates_of(t.writes or (), plan.state_keys) for t in done}
     return edits or None
 
 
@@ -249,15 +251,13 @@ def check_address(config: RunnableConfig) -> RunnableConfig:
     thread_id = thread_of(config)
     if thread_id is None:
         raise InvalidArgumentError("Name the thread: config={'configurable': {'thread_id': ...}}.")
-    configurable = {**(config.get("configurable") or {}), "thread_id": thread_id}
-    configurable.setdefault("checkpoint_ns", "")
-    return {**config, "configurable": configurable}
+    return {**config, "configurable": {**(config.get("configurable") or {}), "thread_id": thread_id}}
 
 
 def location(config: RunnableConfig) -> RunnableConfig:
     """Return only what savers look at."""
     keys = ("thread_id", "checkpoint_ns", "checkpoint_id", "branch")
-    given = config["configurable"]
+    given = {"checkpoint_ns": "", **config["configurable"]}
     return {"configurable": {k: given[k] for k in keys if given.get(k) is not None}}
 
 
@@ -287,7 +287,15 @@ def owner(graph: Pregel, ns: str) -> Pregel:
 
 def get_state(graph: Pregel, config: RunnableConfig, subgraphs: bool) -> Operation[StateSnapshot]:
     """Read a snapshot."""
-    graph = owner(graph, config["configurable"]["checkpoint_ns"])
+    return (
+        yield from read_state(
+            owner(graph, config["configurable"].get("checkpoint_ns") or ""), config, subgraphs
+        )
+    )
+
+
+def read_state(graph: Pregel, config: RunnableConfig, subgraphs: bool) -> Operation[StateSnapshot]:
+    """Read a snapshot of the graph that the config's namespace belongs to."""
     saved: CheckpointTuple | None = yield Ask("get_tuple", (location(config),))
     if saved is None:
         return empty_snapshot(config)
@@ -343,7 +351,7 @@ def child_states(seen: View, subgraphs: bool) -> Operation[dict[str, Any]]:
             if not subgraphs:
                 states[task.id] = address
                 continue
-            found = yield from get_state(graph, address, True)
+            found = yield from read_state(graph, address, True)
             states[task.id] = found if found.metadata is not None else address
     return states
 
@@ -357,7 +365,7 @@ def list_states(
     limit: int | None,
 ) -> SyncIterator[StateSnapshot]:
     """Yield the snapshots of a thread, newest first."""
-    graph = owner(graph, config["configurable"]["checkpoint_ns"])
+    graph = owner(graph, config["configurable"].get("checkpoint_ns") or "")
     last: View | None = None
     for saved in saver.list(location(config), filter=filter, before=before, limit=limit):
         seen = view(graph.plan, saved)
@@ -377,7 +385,7 @@ async def alist_states(
     limit: int | None,
 ) -> AsyncIterator[StateSnapshot]:
     """Async `list_states`."""
-    graph = owner(graph, config["configurable"]["checkpoint_ns"])
+    graph = owner(graph, config["configurable"].get("checkpoint_ns") or "")
     last: View | None = None
     async for saved in saver.alist(location(config), filter=filter, before=before, limit=limit):
         seen = view(graph.plan, saved)

@@ -27,6 +27,7 @@ __all__ = ["Launch", "Options", "launch", "saver_for"]
 
 ADDRESS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 DEFAULT_RECURSION_LIMIT = 10_007
+FACTS = "langgraph_"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,6 +204,8 @@ def launch_nested(
     around = outer.session
     full = merged(merged(around.config, graph.config), config)
     full["configurable"] = {k: v for k, v in (full.get("configurable") or {}).items() if k not in ADDRESS}
+    # A node that passes its own config on hands down the facts about its task; they are not the sub-graph's.
+    full["metadata"] = {k: v for k, v in (full.get("metadata") or {}).items() if not k.startswith(FACTS)}
     saver = saver_for(graph, outer)
     lasting = graph.checkpointer is True
     spec = new_spec(graph, given, full, options, durability)
@@ -211,6 +214,7 @@ def launch_nested(
     spec.ns = session.ns = outer.child_namespace(lasting=lasting)
     spec.parents = {**around.run.spec.parents, around.ns: around.run.checkpoint["id"]}
     spec.answers = around.run.spec.answers
+    spec.asked_before = [question.id for question in outer.task.interrupts]
     spec.modes = options.modes | session.outer_modes
     result = Launch(spec, session)
     if saver is not None:

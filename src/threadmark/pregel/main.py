@@ -243,7 +243,7 @@ class Pregel:
         plan = launch(self, input, config, options)
         many = not isinstance(mode, str)
         for chunk in self._drive(plan):
-            yield render(chunk, many=many, subgraphs=subgraphs, version=version)
+            yield render(chunk, many=many, subgraphs=subgraphs, version=version, shape=self.plan.shape)
 
     async def astream(
         self,
@@ -275,7 +275,7 @@ class Pregel:
         chunks = self._adrive(plan)
         try:
             async for chunk in chunks:
-                yield render(chunk, many=many, subgraphs=subgraphs, version=version)
+                yield render(chunk, many=many, subgraphs=subgraphs, version=version, shape=self.plan.shape)
         finally:
             await chunks.aclose()  # type: ignore[attr-defined]
 
@@ -565,11 +565,13 @@ class Pregel:
 def result(plan: Launch, chunks: list[Chunk], mode: Any, version: Version) -> Any:
     """Return what `invoke` returns."""
     outcome = plan.session.run.outcome
+    graph = plan.session.run.plan
     if mode != "values":
         many = not isinstance(mode, str)
         return [render(chunk, many=many, subgraphs=False, version=version) for chunk in chunks]
     if version == "v2":
-        return GraphOutput(outcome.output, outcome.interrupts)
+        shape = graph.output_shape if isinstance(outcome.output, dict) else lambda values: values
+        return GraphOutput(shape(outcome.output), outcome.interrupts)
     if outcome.interrupts:
         shown = with_interrupts(outcome.output, outcome.interrupts)
         return {**shown, "__interrupt__": list(outcome.interrupts)}

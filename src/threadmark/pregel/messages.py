@@ -35,12 +35,14 @@ def make_handler(session: Session) -> Any:
     try:
         from langchain_core.callbacks.base import BaseCallbackHandler
         from langchain_core.messages import BaseMessage
+        from langchain_core.tracers._streaming import _StreamingCallbackHandler
     except ImportError as error:
         raise MissingDependencyError(
             "stream_mode='messages' shows the messages of LangChain models. Install threadmark[langchain]."
         ) from error
 
-    class Listener(BaseCallbackHandler):
+    # A model that is invoked streams only for handlers of this kind.
+    class Listener(BaseCallbackHandler, _StreamingCallbackHandler):
         """Sends tokens and final messages of chat models to a stream."""
 
         run_inline = True
@@ -82,16 +84,24 @@ def make_handler(session: Session) -> Any:
             """Forget a model that failed."""
             self.models.pop(run_id, None)
 
+        def tap_output_iter(self, run_id: UUID, output: Any) -> Any:
+            """Pass a runnable's output on unchanged."""
+            return output
+
+        def tap_output_aiter(self, run_id: UUID, output: Any) -> Any:
+            """Pass a runnable's output on unchanged."""
+            return output
+
         def tell(self, message: Any, metadata: dict[str, Any], token: bool = False) -> None:
             """Send one message or token, unless the whole message was already sent as tokens."""
+            ns = metadata.get("langgraph_checkpoint_ns", "").rpartition("|")[0]
+            if ns and "messages" not in session.outer_modes:
+                return
             known = message.id is not None and message.id in self.seen
             if known and not token:
                 return
             if message.id is not None:
                 self.seen.add(message.id)
-            ns = metadata.get("langgraph_checkpoint_ns", "").rpartition("|")[0]
-            if ns and "messages" not in session.outer_modes:
-                return
             if session.send is not None:
                 session.send(Chunk(ns, "messages", (message, metadata)))
 
@@ -101,6 +111,9 @@ def make_handler(session: Session) -> Any:
 def returned_messages(task: Task, scope: TaskScope) -> None:
     """Send the messages that a finished node wrote to the state and that no model has sent before."""
     handler = scope.session.handlers[-1]
+    fields = task.input if isinstance(task.input, dict) else getattr(task.input, "__dict__", {})
+    given = fields.values()
+    handler.seen.update(message.id for message in found_messages(given) if message.id is not None)
     for message in found_messages(value for _, value in task.writes or ()):
         handler.tell(message, scope.facts())
 

@@ -30,12 +30,12 @@ class Branch:
     Attributes:
         path: The user's code; its input is the state with the node's writes applied.
         route: Turns the code's answer into writes.
-        read: Makes the code's input; `None` passes the node's output on.
+        read: Makes the code's input.
     """
 
     path: Func
     route: Callable[[Any], Sequence[Write]]
-    read: Reader | None
+    read: Reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,9 @@ class Plan:
         forgets: The channels that must hear of supersteps without writes.
         finishers: The channels that must hear that nothing is left to run.
         trim: Turns an input into the value for `input_channel`, or raises.
+        updates: Turns an update that comes from no node into writes.
+        shape: Makes an instance of the state's class from its values.
+        output_shape: Makes an instance of the output's class from its values.
         version: The version of the state's shape.
         migrate: From version n to a function that makes state of version n + 1.
         renames: Old node names to new ones.
@@ -109,6 +112,9 @@ class Plan:
     output_keys: str | tuple[str, ...]
     state_keys: str | tuple[str, ...]
     trim: Callable[[Any], Any]
+    updates: Callable[[Any], list[Write]]
+    shape: Callable[[Any], Any] = field(default=lambda values: values)
+    output_shape: Callable[[Any], Any] = field(default=lambda values: values)
     version: int = 1
     migrate: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
     renames: Mapping[str, str] = field(default_factory=dict)

@@ -266,11 +266,13 @@ def update(channels: Channels, channel: str, values: list[Any], tasks: Sequence[
         raise InvalidUpdateError(f"{error} Written by: {', '.join(sorted(writers))}.") from None
 
 
-def preview(channels: Channels, tasks: Iterable[Task]) -> Channels:
-    """Return the channels as they would be with the writes of finished tasks; those given stay as they
-    are. A write that cannot be applied is left out: this is for showing, not for going on.
+def preview(channels: Channels, writes: Iterable[Write]) -> Channels:
+    """Return the channels as they would be with some writes; those given stay as they are. A write that
+    cannot be applied is left out: this is for showing, not for going on.
     """
-    written = by_channel(tasks)
+    written: dict[str, list[Any]] = {}
+    for channel, value in writes:
+        written.setdefault(channel, []).append(value)
     shown = dict(channels)
     for channel, values in written.items():
         if channel in shown and channel not in RESERVED:

@@ -186,22 +186,25 @@ class Run:
                 continue
             self.show_task("task", stream.task_start(task))
             if task.writes is not None:
-                self.show("updates", stream.update_chunk(self.plan, task))
+                self.show("updates", stream.update_chunk(task, self.spec.output_keys))
 
     def hear(self, event: Finished) -> Task | None:
         """Take note of a task that came to its end; return it if it failed."""
         task, error = event
         self.names[task.id] = task.name
         if error is None:
-            self.unsaved.append(task.saved_writes)
+            task.error, task.interrupts = None, ()
+            if self.spec.saves:
+                self.unsaved.append(task.saved_writes)
             if self.modes and not task.node.hidden:
-                self.show("updates", stream.update_chunk(self.plan, task))
-                self.show_task("task_result", stream.task_end(self.plan, task))
+                self.show("updates", stream.update_chunk(task, self.spec.output_keys))
+                if not task.cached:
+                    self.show_task("task_result", stream.task_end(self.plan, task))
             return None
         if isinstance(error, GraphInterrupt):
             task.interrupts = tuple(error.interrupts)
             self.unsaved.append(TaskWrites(*task.saved_writes[:2], [(INTERRUPT, list(error.interrupts))]))
-            self.show_pause(task.interrupts)
+            self.show_pause(task.interrupts, inside=not task.interrupts)
             self.show_task("task_result", stream.task_end(self.plan, task))
             return None
         task.error = error
@@ -239,16 +242,17 @@ class Run:
                 self.show_pause(tuple(task.unanswered()))
         yield from self.save_finished()
         self.outcome.interrupts = tuple(i for task in tasks if task.writes is None for i in task.interrupts)
-        finished = [task for task in tasks if task.writes is not None]
+        finished = [write for task in tasks for write in task.writes or ()]
         channels = preview(self.channels, finished) if finished else self.channels
         self.outcome.output = stream.read_values(channels, self.spec.output_keys)
-        if finished and "values" in self.modes:
-            self.show("values", self.outcome.output, self.outcome.interrupts)
+        if finished:
+            self.show("values", self.outcome.output)
         self.outcome.paused = True
 
     def pause_at_breakpoint(self) -> Steps:
         """Stop before or after a node that `interrupt_before` or `interrupt_after` names."""
-        self.show("updates", {INTERRUPT: ()})
+        if not self.spec.nested:
+            self.show("updates", {INTERRUPT: ()})
         self.outcome.output = stream.read_values(self.channels, self.spec.output_keys)
         self.outcome.paused = True
         yield from self.flush()
@@ -399,10 +403,18 @@ class Run:
         if "values" in self.modes:
             self.show("values", stream.read_values(self.channels, self.spec.output_keys), interrupts)
 
-    def show_pause(self, interrupts: tuple[Interrupt, ...]) -> None:
-        """Show questions as they come up."""
+    def show_pause(self, interrupts: tuple[Interrupt, ...], inside: bool = False) -> None:
+        """Show questions as they come up.
+
+        Args:
+            interrupts: The questions.
+            inside: A breakpoint inside a sub-graph was reached: only the outermost graph shows it.
+        """
+        if inside and self.spec.nested:
+            return
         self.show("updates", {INTERRUPT: interrupts})
-        self.show_values(interrupts)
+        if not inside:
+            self.show_values(interrupts)
 
     def show_task(self, kind: str, payload: Mapping[str, Any]) -> None:
         """Show the beginning or the end of a task."""

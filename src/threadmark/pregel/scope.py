@@ -15,6 +15,7 @@ from threadmark.checkpoint.base import BaseCheckpointSaver
 from threadmark.config import RunnableConfig, _scope
 from threadmark.constants import PREVIOUS
 from threadmark.errors import GraphInterrupt, InvalidArgumentError
+from threadmark.pregel.plan import Write
 from threadmark.pregel.rules import Task
 from threadmark.pregel.stream import Chunk
 from threadmark.runtime import ExecutionInfo, Runtime, _no_heartbeat, _no_writer
@@ -89,6 +90,7 @@ class TaskScope:
         attempt: 1 for the first attempt.
         error: What the node failed with, for its error handler.
         beat: Called by `runtime.heartbeat()`.
+        pushed: Writes that the code made ahead of its output.
     """
 
     session: Session
@@ -98,6 +100,7 @@ class TaskScope:
     attempt: int = 1
     error: Any = None
     beat: Callable[[], None] = _no_heartbeat
+    pushed: list[Write] = field(default_factory=list)
     _config: RunnableConfig | None = None
     _runtime: Runtime[Any] | None = None
 
@@ -105,6 +108,7 @@ class TaskScope:
         """Forget what the last attempt did."""
         self.asked = 0
         self.calls.clear()
+        self.pushed.clear()
         self.attempt = attempt
         self._runtime = None
 
@@ -185,6 +189,13 @@ class TaskScope:
         if self.session.send is not None:
             self.session.send(Chunk(self.session.ns, "custom", data))
 
+    def push_message(self, message: Any, state_key: str | None) -> None:
+        """Show a message in `stream_mode="messages"`, and add it to a key of the state."""
+        for handler in self.session.handlers:
+            handler.tell(message, self.facts())
+        if state_key is not None:
+            self.pushed.append((state_key, message))
+
     def ask(self, value: Any) -> Any:
         """Return the answer to this task's next question, or pause the run."""
         index = self.asked
@@ -225,10 +236,12 @@ def with_handlers(callbacks: Any, handlers: tuple[Any, ...]) -> Any:
     """Return callbacks (a list, a LangChain manager, or nothing) with more handlers."""
     if callbacks is None:
         return list(handlers)
+    present = callbacks if isinstance(callbacks, list) else callbacks.handlers
+    new = [handler for handler in handlers if not any(handler is known for known in present)]
     if isinstance(callbacks, list):
-        return [*callbacks, *handlers]
+        return [*callbacks, *new]
     manager = callbacks.copy()
-    for handler in handlers:
+    for handler in new:
         manager.add_handler(handler, inherit=True)
     return manager
 

@@ -40,6 +40,7 @@ class Spec:
         parents: The checkpoints of the graphs around this one, by namespace.
         at_tip: The loaded checkpoint is the branch's tip.
         copies: The loaded checkpoint belongs to another namespace and is copied into this one.
+        asked_before: The questions that the parent's task paused with.
     """
 
     input: Any
@@ -59,6 +60,7 @@ class Spec:
     parents: Mapping[str, str] = field(default_factory=dict)
     at_tip: bool = True
     copies: bool = False
+    asked_before: Sequence[str] = ()
 
 
 @dataclass(slots=True)

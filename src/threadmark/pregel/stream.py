@@ -6,7 +6,7 @@ drivers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -69,9 +69,9 @@ def updates_of(writes: Iterable[Write], keys: str | Sequence[str]) -> Any:
     return updates[0] if len(updates) == 1 else updates or None
 
 
-def update_chunk(plan: Plan, task: Task) -> dict[str, Any]:
+def update_chunk(task: Task, keys: str | Sequence[str]) -> dict[str, Any]:
     """Return what `updates` shows of a finished task."""
-    chunk = {task.name: updates_of(task.writes or (), plan.state_keys)}
+    chunk = {task.name: updates_of(task.writes or (), keys)}
     if task.cached:
         chunk["__metadata__"] = {"cached": True}
     return chunk
@@ -146,7 +146,14 @@ def with_interrupts(values: Any, interrupts: tuple[Interrupt, ...]) -> Any:
     return {INTERRUPT: interrupts} if values is None else {ROOT: values, INTERRUPT: interrupts}
 
 
-def render(chunk: Chunk, *, many: bool, subgraphs: bool, version: str) -> Any:
+def render(
+    chunk: Chunk,
+    *,
+    many: bool,
+    subgraphs: bool,
+    version: str,
+    shape: Callable[[Any], Any] = lambda values: values,
+) -> Any:
     """Return a chunk as the caller sees it.
 
     Args:
@@ -154,11 +161,14 @@ def render(chunk: Chunk, *, many: bool, subgraphs: bool, version: str) -> Any:
         many: The caller asked for a list of modes, so each chunk says which it is.
         subgraphs: The caller asked for chunks of sub-graphs, so each says where it comes from.
         version: `"v1"` for bare chunks and tuples, `"v2"` for dicts.
+        shape: Makes an instance of the state's class, which `values` show in `"v2"`.
     """
     ns = tuple(chunk.ns.split("|")) if chunk.ns else ()
     if version == "v2":
-        part = {"type": chunk.mode, "ns": ns, "data": chunk.data}
-        return {**part, "interrupts": chunk.interrupts} if chunk.mode == "values" else part
+        if chunk.mode != "values":
+            return {"type": chunk.mode, "ns": ns, "data": chunk.data}
+        data = shape(chunk.data) if not ns else chunk.data
+        return {"type": chunk.mode, "ns": ns, "data": data, "interrupts": chunk.interrupts}
     data = chunk.data
     if chunk.interrupts:
         data = with_interrupts(data, chunk.interrupts)
