@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import sys
 import uuid
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from threadmark.checkpoint.memory import InMemorySaver
+from threadmark.checkpoint.sqlite import SqliteSaver
 from threadmark.config import get_store
 from threadmark.graph import START, MessagesState, StateGraph
 from threadmark.runtime import Runtime
@@ -180,3 +182,20 @@ def test_nodes_reach_the_store_in_every_way(store: BaseStore) -> None:
     builder.compile(store=store).invoke({"messages": []})
     keys = {item.key for item in store.search(("seen",))}
     assert keys == {"by name", "by keyword", "by call", "by runtime"}
+
+
+@pytest.mark.parametrize("connection", [False, True])
+def test_a_saver_and_a_store_share_a_file(tmp_path: Any, connection: bool) -> None:
+    path = str(tmp_path / "all.db")
+    target: Any = sqlite3.connect(path, check_same_thread=False) if connection else path
+    builder = StateGraph(MessagesState)
+    builder.add_node(by_name)
+    builder.add_edge(START, "by_name")
+    config: Any = {"configurable": {"thread_id": "1"}}
+    with SqliteStore(target) as store:
+        graph = builder.compile(checkpointer=SqliteSaver(target), store=store)
+        graph.invoke({"messages": [{"role": "user", "content": "hi"}]}, config)
+    with SqliteStore(path) as store:
+        again = builder.compile(checkpointer=SqliteSaver(path), store=store)
+        assert again.get_state(config).values["messages"][0].content == "hi"
+        assert [item.key for item in store.search(())] == ["by name"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -24,8 +25,10 @@ from threadmark.errors import (
     StorageReadOnlyError,
 )
 from threadmark.store.base import PutOp
+from threadmark.store.query import parse_filter
 from threadmark.store.sqlite import AsyncSqliteStore, SqliteStore, statements
 from threadmark.store.sqlite.aio import AsyncSqliteStore as AioStore
+from threadmark.store.sqlite.prefilter import narrowed
 from threadmark.store.sweeper import Sweeper
 from threadmark.testing import Stopped, abandoned
 from threadmark.testing.stores import Clock
@@ -262,6 +265,22 @@ def test_reindexing_brings_old_items_into_a_new_index(path: str) -> None:
         assert [item.key for item in store.search(NS, query="dog", mode="keyword")] == ["c"]
 
 
+def test_reindexing_reaches_other_processes(path: str) -> None:
+    turned = False
+
+    def turning(texts: list[str]) -> list[list[float]]:
+        return [vector[::-1] if turned else vector for vector in embed(texts)]
+
+    index: Any = {"embed": turning, "dims": 8, "fields": ["text"]}
+    with SqliteStore(path, index=index) as store, SqliteStore(path, index=index) as other:
+        store.put(NS, "k", {"text": "cat"})
+        assert (other.search(NS, query="cat")[0].score or 0) > 0.99
+        turned = True
+        assert (other.search(NS, query="cat")[0].score or 0) < 0.5
+        store.reindex()
+        assert (other.search(NS, query="cat")[0].score or 0) > 0.99
+
+
 def test_vectors_of_another_size_are_refused_until_reindexed(store: SqliteStore, path: str) -> None:
     store.put(NS, "k", {"text": "cat"})
     other: Any = {"embed": lambda texts: [[1.0, 2.0] for _ in texts], "dims": 2, "fields": ["text"]}
@@ -408,6 +427,19 @@ def test_nothing_from_outside_is_part_of_a_statement(store: SqliteStore) -> None
     store.delete((hostile,), hostile)
     assert len(recorder.statements) > 20
     assert not any("evil" in statement for statement in recorder.statements)
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False, width=64))
+def test_numbers_are_narrowed_with_room_for_what_sqlite_makes_of_them(number: float) -> None:
+    # Not every build of SQLite reads fractions exactly.
+    near = (math.nextafter(number, -math.inf), math.nextafter(number, math.inf))
+    for condition, inside in (
+        ({"$eq": number}, lambda low, high: low <= near[0] and high >= near[1]),
+        ({"$gt": number}, lambda low: low <= near[0]),
+        ({"$lte": number}, lambda high: high >= near[1]),
+    ):
+        bounds = narrowed(parse_filter({"a": condition})).params[1:]
+        assert inside(*bounds)
 
 
 def test_durability_sync_asks_for_a_durable_transaction(path: str) -> None:
