@@ -13,8 +13,8 @@ import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from threadmark.checkpoint.base import BaseCheckpointSaver, Commit, Head, Loaded, TaskCommit
-from threadmark.types import Durability
+from threadmark.checkpoint.base import Commit, Head, Loaded, TaskCommit
+from threadmark.pregel.scope import Session
 
 __all__ = ["AsyncCommitter", "Committer", "SyncCommitter"]
 
@@ -23,30 +23,27 @@ class Committer:
     """What both kinds share: the head that this run last saw, and the commits of sub-graphs that wait.
 
     Args:
-        saver: Where to save.
-        loaded: What was loaded at the start of the run.
-        durability: When supersteps are saved.
-        outer: The committer of the graph around this one.
+        session: The run that saves.
+        loaded: What was loaded at its start.
+        outer: The committer of the graph around it.
     """
 
-    def __init__(
-        self,
-        saver: BaseCheckpointSaver,
-        loaded: Loaded,
-        durability: Durability,
-        outer: Any = None,
-    ) -> None:
-        self.saver = saver
+    def __init__(self, session: Session, loaded: Loaded, outer: Any = None) -> None:
+        assert session.saver is not None
+        self.saver = session.saver
         self.head: Head | None = loaded.head
         self.memo = loaded.memo
-        self.durability = durability
-        self.outer = outer if durability == "exit" else None
+        self.durability = session.durability
+        self.lease = session.lease
+        same_place = outer is not None and outer.durability == "exit"
+        self.outer = outer if self.durability == "exit" and same_place else None
         self.waiting: list[Any] = []
 
     def prepare(self, work: Commit | TaskCommit) -> Any:
         """Encode a commit; from here on later changes to live values cannot reach it."""
         # What waits for the graph around it follows that graph's commit, which is the one that is compared.
         work.head = self.head if self.outer is None else None
+        work.lease = self.lease.token if self.lease is not None else None
         if isinstance(work, Commit):
             work.memo = self.memo
         return self.saver.prepare(work)

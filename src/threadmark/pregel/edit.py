@@ -24,6 +24,7 @@ from threadmark.types import StateUpdate
 
 if TYPE_CHECKING:
     from threadmark.checkpoint.base import BaseCheckpointSaver
+    from threadmark.checkpoint.leases import Lease
     from threadmark.pregel.main import Pregel
 
 __all__ = ["update_state"]
@@ -37,6 +38,7 @@ def update_state(
     saver: BaseCheckpointSaver[Any],
     config: RunnableConfig,
     supersteps: Sequence[Sequence[StateUpdate]],
+    lease: Lease | None = None,
 ) -> Operation[RunnableConfig]:
     """Apply updates, one checkpoint for each superstep, and return the config of the last."""
     if not supersteps:
@@ -48,6 +50,7 @@ def update_state(
     for updates in supersteps:
         loaded: Loaded = yield Ask("load", (where,))
         edit = Edit(graph, saver, config, loaded)
+        edit.lease = lease
         where = yield from edit.superstep([StateUpdate(*update) for update in updates])
     return where
 
@@ -61,6 +64,8 @@ class Edit:
         config: What the caller passed.
         loaded: What was loaded.
     """
+
+    lease: Lease | None = None
 
     def __init__(
         self, graph: Pregel, saver: BaseCheckpointSaver[Any], config: RunnableConfig, loaded: Loaded
@@ -222,6 +227,7 @@ class Edit:
         commit = next(steps)
         assert isinstance(commit, Commit)
         commit.head, commit.memo = self.loaded.head, self.loaded.memo
+        commit.lease = self.lease.token if self.lease is not None else None
         # The state is at rest while it is edited, whatever may run next.
         commit.status = "idle"
         head: Head | None = yield Ask("commit", (self.saver.prepare(commit),))

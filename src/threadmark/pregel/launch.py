@@ -18,7 +18,7 @@ from threadmark.pregel.run import Run
 from threadmark.pregel.scope import Session, TaskScope, thread_of
 from threadmark.pregel.spec import Spec
 from threadmark.pregel.stream import MODES
-from threadmark.types import All, Command, Durability, StreamMode
+from threadmark.types import All, Command, Durability, OnConflict, StreamMode
 
 if TYPE_CHECKING:
     from threadmark.pregel.main import Pregel
@@ -40,6 +40,7 @@ class Options:
     interrupt_before: All | Sequence[str] | None = None
     interrupt_after: All | Sequence[str] | None = None
     durability: Durability | None = None
+    on_conflict: OnConflict | None = None
     subgraphs: bool = False
 
 
@@ -52,12 +53,19 @@ class Launch:
         session: The surroundings.
         address: The config to load from, when there is a saver.
         from_past: The caller named a checkpoint, so it may not be the tip.
+        on_conflict: What to do when another run works on the thread.
     """
 
     spec: Spec
     session: Session
     address: RunnableConfig = field(default_factory=RunnableConfig)
     from_past: bool = False
+    on_conflict: OnConflict = "raise"
+
+    @property
+    def leases_from(self) -> BaseCheckpointSaver[Any] | None:
+        """Where to wait for a lease; a sub-graph works under the lease of the graph around it."""
+        return None if self.spec.nested else self.session.saver
 
     def run(self, graph: Pregel, loaded: Loaded | None, tip: str | None) -> Run:
         """Return the state machine, given what was loaded and the id of the branch's tip.
@@ -100,6 +108,8 @@ def launch(graph: Pregel, given: Any, config: RunnableConfig | None, options: Op
     durability = options.durability or (outer.session.durability if outer else None) or "async"
     if durability not in get_args(Durability):
         raise InvalidArgumentError(f"durability must be 'sync', 'async' or 'exit', not {durability!r}.")
+    if options.on_conflict not in (None, *get_args(OnConflict)):
+        raise InvalidArgumentError(f"on_conflict must be 'raise' or 'wait', not {options.on_conflict!r}.")
     check_command(given, nested=outer is not None)
     if outer is not None:
         return launch_nested(graph, given, config, options, outer, durability)
@@ -153,7 +163,7 @@ def launch_root(
         )
     spec = new_spec(graph, given, full, options, durability)
     session = new_session(graph, full, options, durability, None)
-    result = Launch(spec, session)
+    result = Launch(spec, session, on_conflict=options.on_conflict or graph.on_conflict)
     if saver is not None:
         assert thread_id is not None
         spec.saves, spec.thread_id = True, thread_id
@@ -294,6 +304,7 @@ def new_session(
         send=around.send if around.outer_modes else None,
         handlers=around.handlers,
         replays=around.replays,
+        lease=around.lease,
     )
 
 

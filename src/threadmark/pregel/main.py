@@ -18,12 +18,15 @@ from threadmark.errors import GraphInterrupt, InvalidArgumentError
 from threadmark.pregel import edit, history, messages
 from threadmark.pregel.adrive import adrive
 from threadmark.pregel.body import cache_namespace
+from threadmark.pregel.branching import Branching
 from threadmark.pregel.committer import AsyncCommitter, SyncCommitter
 from threadmark.pregel.draw import Drawing
 from threadmark.pregel.drive import drive
 from threadmark.pregel.launch import Launch, Options, as_modes, launch, merged, saver_for
+from threadmark.pregel.leasing import ahold, hold
 from threadmark.pregel.plan import Plan
 from threadmark.pregel.run import Run
+from threadmark.pregel.scope import Session
 from threadmark.pregel.stream import Chunk, render, with_interrupts
 from threadmark.store.base import BaseStore
 from threadmark.types import (
@@ -42,7 +45,7 @@ __all__ = ["Pregel"]
 Version = Literal["v1", "v2"]
 
 
-class Pregel:
+class Pregel(Branching):
     """A compiled graph.
 
     Args:
@@ -136,6 +139,7 @@ class Pregel:
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
         durability: Durability | None = None,
+        on_conflict: OnConflict | None = None,
         version: Version = "v1",
     ) -> Any:
         """Run the graph to its end or to a pause.
@@ -149,6 +153,7 @@ class Pregel:
             interrupt_before: Nodes to pause before, or `"*"`.
             interrupt_after: Nodes to pause after, or `"*"`.
             durability: When supersteps are saved.
+            on_conflict: What to do when another run works on the thread.
             version: `"v2"` returns a `GraphOutput`.
 
         Returns:
@@ -166,6 +171,7 @@ class Pregel:
             interrupt_before=interrupt_before,
             interrupt_after=interrupt_after,
             durability=durability,
+            on_conflict=on_conflict,
         )
         plan = launch(self, input, config, options)
         chunks = list(self._drive(plan))
@@ -182,6 +188,7 @@ class Pregel:
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
         durability: Durability | None = None,
+        on_conflict: OnConflict | None = None,
         version: Version = "v1",
     ) -> Any:
         """Async `invoke`."""
@@ -193,6 +200,7 @@ class Pregel:
             interrupt_before=interrupt_before,
             interrupt_after=interrupt_after,
             durability=durability,
+            on_conflict=on_conflict,
         )
         plan = launch(self, input, config, options)
         chunks = [chunk async for chunk in self._adrive(plan)]
@@ -209,6 +217,7 @@ class Pregel:
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
         durability: Durability | None = None,
+        on_conflict: OnConflict | None = None,
         subgraphs: bool = False,
         version: Version = "v1",
     ) -> Iterator[Any]:
@@ -223,6 +232,7 @@ class Pregel:
             interrupt_before: Nodes to pause before, or `"*"`.
             interrupt_after: Nodes to pause after, or `"*"`.
             durability: When supersteps are saved.
+            on_conflict: What to do when another run works on the thread.
             subgraphs: Show what happens in sub-graphs too; each chunk says where it comes from.
             version: `"v2"` yields `StreamPart` dicts.
 
@@ -238,6 +248,7 @@ class Pregel:
             interrupt_before=interrupt_before,
             interrupt_after=interrupt_after,
             durability=durability,
+            on_conflict=on_conflict,
             subgraphs=subgraphs,
         )
         plan = launch(self, input, config, options)
@@ -256,6 +267,7 @@ class Pregel:
         interrupt_before: All | Sequence[str] | None = None,
         interrupt_after: All | Sequence[str] | None = None,
         durability: Durability | None = None,
+        on_conflict: OnConflict | None = None,
         subgraphs: bool = False,
         version: Version = "v1",
     ) -> AsyncIterator[Any]:
@@ -268,6 +280,7 @@ class Pregel:
             interrupt_before=interrupt_before,
             interrupt_after=interrupt_after,
             durability=durability,
+            on_conflict=on_conflict,
             subgraphs=subgraphs,
         )
         plan = launch(self, input, config, options)
@@ -283,45 +296,47 @@ class Pregel:
         """Load, run and save; leave the outcome in the run."""
         session = plan.session
         messages.listen(session)
-        loaded: Loaded | None = None
-        tip = None
-        if session.saver is not None:
-            wait_for_outer(session, lambda committer: committer.drain())
-            loaded = session.saver.load(plan.address)
-            tip = tip_of(loaded, plan)
-            if tip is None and plan.from_past:
-                tip = tip_id(session.saver.get_tuple(without_id(plan.address)))
-            session.committer = SyncCommitter(
-                session.saver, loaded, session.durability, outer_committer(session)
-            )
-        run = plan.run(self, loaded, tip)
-        yield from drive(run, session)
+        with hold(plan.leases_from, session.thread_id, plan.on_conflict) as lease:
+            session.lease = lease or session.lease
+            loaded: Loaded | None = None
+            tip = None
+            if session.saver is not None:
+                outer = outer_committer(session)
+                if isinstance(outer, SyncCommitter):
+                    outer.drain()
+                loaded = session.saver.load(plan.address)
+                tip = tip_of(loaded, plan)
+                if tip is None and plan.from_past:
+                    tip = tip_id(session.saver.get_tuple(without_id(plan.address)))
+                session.committer = SyncCommitter(session, loaded, outer)
+            run = plan.run(self, loaded, tip)
+            yield from drive(run, session)
         bubble(plan, run)
 
     async def _adrive(self, plan: Launch) -> AsyncIterator[Chunk]:
         """Async `_drive`."""
         session = plan.session
         messages.listen(session)
-        loaded: Loaded | None = None
-        tip = None
-        if session.saver is not None:
-            outer = outer_committer(session, any_durability=True)
-            if isinstance(outer, AsyncCommitter):
-                await outer.drain()
-            loaded = await session.saver.aload(plan.address)
-            tip = tip_of(loaded, plan)
-            if tip is None and plan.from_past:
-                tip = tip_id(await session.saver.aget_tuple(without_id(plan.address)))
-            session.committer = AsyncCommitter(
-                session.saver, loaded, session.durability, outer_committer(session)
-            )
-        run = plan.run(self, loaded, tip)
-        chunks = adrive(run, session)
-        try:
-            async for chunk in chunks:
-                yield chunk
-        finally:
-            await chunks.aclose()  # type: ignore[attr-defined]
+        async with ahold(plan.leases_from, session.thread_id, plan.on_conflict) as lease:
+            session.lease = lease or session.lease
+            loaded: Loaded | None = None
+            tip = None
+            if session.saver is not None:
+                outer = outer_committer(session)
+                if isinstance(outer, AsyncCommitter):
+                    await outer.drain()
+                loaded = await session.saver.aload(plan.address)
+                tip = tip_of(loaded, plan)
+                if tip is None and plan.from_past:
+                    tip = tip_id(await session.saver.aget_tuple(without_id(plan.address)))
+                session.committer = AsyncCommitter(session, loaded, outer)
+            run = plan.run(self, loaded, tip)
+            chunks = adrive(run, session)
+            try:
+                async for chunk in chunks:
+                    yield chunk
+            finally:
+                await chunks.aclose()  # type: ignore[attr-defined]
         bubble(plan, run)
 
     # Many inputs
@@ -487,16 +502,18 @@ class Pregel:
             InvalidArgumentError: There is nothing to apply.
             InvalidUpdateError: An update does not fit.
         """
-        saver = self._saver()
-        return history.perform(saver, edit.update_state(self, saver, self._address(config), supersteps))
+        saver, address = self._saver(), self._address(config)
+        with hold(saver, address["configurable"]["thread_id"], self.on_conflict) as lease:
+            return history.perform(saver, edit.update_state(self, saver, address, supersteps, lease))
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Async `bulk_update_state`."""
-        saver = self._saver()
-        work = edit.update_state(self, saver, self._address(config), supersteps)
-        return await history.aperform(saver, work)
+        saver, address = self._saver(), self._address(config)
+        async with ahold(saver, address["configurable"]["thread_id"], self.on_conflict) as lease:
+            work = edit.update_state(self, saver, address, supersteps, lease)
+            return await history.aperform(saver, work)
 
     def _saver(self) -> BaseCheckpointSaver[Any]:
         """Return the saver, or say that there is none."""
@@ -508,6 +525,10 @@ class Pregel:
     def _address(self, config: RunnableConfig) -> RunnableConfig:
         """Return the full config of a state operation."""
         return history.check_address(merged(self.config, config))
+
+    def _place(self, config: RunnableConfig) -> RunnableConfig:
+        """Return only what the saver looks at."""
+        return history.location(self._address(config))
 
     # Structure
 
@@ -584,19 +605,9 @@ def bubble(plan: Launch, run: Run) -> None:
         raise GraphInterrupt(run.outcome.interrupts)
 
 
-def outer_committer(session: Any, any_durability: bool = False) -> Any:
-    """Return the committer of the graph around a run, if it saves to the same place."""
-    outer = session.parent.session if session.parent is not None else None
-    if outer is None or outer.committer is None:
-        return None
-    return outer.committer if any_durability or outer.durability == "exit" else None
-
-
-def wait_for_outer(session: Any, wait: Callable[[Any], None]) -> None:
-    """Let the graph around a run finish saving, so that the thread exists before the sub-graph loads."""
-    outer = outer_committer(session, any_durability=True)
-    if isinstance(outer, SyncCommitter):
-        wait(outer)
+def outer_committer(session: Session) -> Any:
+    """Return the committer of the graph around a run, if it saves."""
+    return session.parent.session.committer if session.parent is not None else None
 
 
 def tip_of(loaded: Loaded, plan: Launch) -> str | None:

@@ -23,6 +23,7 @@ from threadmark.types import Durability, Interrupt
 
 if TYPE_CHECKING:
     from threadmark.cache.base import BaseCache
+    from threadmark.checkpoint.leases import Lease
     from threadmark.pregel.committer import Committer
     from threadmark.pregel.run import Run
     from threadmark.store.base import BaseStore
@@ -52,6 +53,7 @@ class Session:
         parent: The task of another graph that this run belongs to.
         run: The state machine.
         replays: For sub-graph namespaces of a fork: the namespace and checkpoint of the past to copy.
+        lease: What the run holds on its thread while it works, if it had to wait for its turn.
     """
 
     config: RunnableConfig
@@ -71,6 +73,7 @@ class Session:
     parent: TaskScope | None = None
     run: Run | Any = None
     replays: dict[str, tuple[str, str]] = field(default_factory=dict)
+    lease: Lease | None = None
 
     @property
     def listens_inside(self) -> bool:
