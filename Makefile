@@ -25,7 +25,7 @@ types: $(VENV)/full
 	$(BIN)/mypy
 
 test: lint types
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup --no-skips
 
 .venv-bench/ready: constraints.txt
 	$(PYTHON) -m venv .venv-bench
