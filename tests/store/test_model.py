@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from store.model import Model, accepts
 
+from store.model import Model, accepts
 from threadmark.errors import StoreConflictError
 from threadmark.store.base import BaseStore, PutOp
 from threadmark.store.memory import InMemoryStore

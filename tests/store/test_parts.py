@@ -99,7 +99,25 @@ def test_paths_lead_to_texts(path: str, texts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", ".", "a.", ".a", "a..b", "a[", "a[x]", "a]", "{a", "a{b}", "$a", "[0]", "\\", "a" * 1001, 1, None],
+    [
+        "",
+        ".",
+        "a.",
+        ".a",
+        "a..b",
+        "a[",
+        "a[x]",
+        "a]",
+        "{a",
+        "a{b}",
+        "$a",
+        "[0]",
+        "\\",
+        "a" * 1001,
+        1,
+        None,
+        ["a"],
+    ],
 )
 def test_what_is_no_path_is_refused(path: Any) -> None:
     with pytest.raises(InvalidArgumentError):

@@ -229,7 +229,7 @@ def _sort(sort: Any) -> Path | str | None:
 def _list_namespaces(op: ListNamespacesOp) -> ListNamespaces:
     paths: dict[str, list[tuple[str, ...]]] = {"prefix": [], "suffix": []}
     for condition in op.match_conditions or ():
-        if not isinstance(condition, MatchCondition) or condition.match_type not in paths:
+        if not isinstance(condition, MatchCondition) or condition.match_type not in tuple(paths):
             raise InvalidArgumentError(f"{condition!r} is not MatchCondition('prefix' or 'suffix', path).")
         paths[condition.match_type].append(_namespace(condition.path, empty=True))
     if op.max_depth is not None and _number("max_depth", op.max_depth) == 0:

@@ -66,7 +66,6 @@ _ITEM = re.compile(r"\[(\*|-?\d+)\]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-@lru_cache(maxsize=1024)
 def parse_path(text: str) -> Path:
     """Return the steps of a path; the whole value has none.
 
@@ -75,6 +74,11 @@ def parse_path(text: str) -> Path:
     """
     if not isinstance(text, str) or not text or len(text) > _LONGEST:
         raise _refused(text)
+    return _parsed(text)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Path:
     if text == "$":
         return ()
     if text.startswith("$") and not text.startswith("$."):
@@ -197,5 +201,5 @@ def _refused(text: object) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{text!r} is not a path. Write names joined by dots, as 'a.b', 'items[0].text', "
         f"'items[*].text' or '$' for the whole value; put a backslash before a dot "
-        f"or dollar sign inside a name."
+        f"or dollar sign in a name."
     )

@@ -122,7 +122,7 @@ async def fields_sort(store: Subject) -> None:
     assert await store.keys(*NS, sort="a.b") == order
     assert await store.keys(*NS, sort="a.b", descending=True) == order[::-1]
     assert await store.keys(*NS, sort="a.b", limit=3, offset=2) == order[2:5]
-    for sort in ("", "$", "a[*]", "$nothing", 1):
+    for sort in ("", "$", "a[*]", "$nothing", 1, ["n"]):
         await refuses(InvalidArgumentError, store.search(NS, sort=sort))
 
 
