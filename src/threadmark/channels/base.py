@@ -56,6 +56,11 @@ class BaseChannel(Generic[Value]):
     saved: ClassVar[bool] = True
     """Whether the channel's value is stored."""
 
+    _slots: ClassVar[tuple[str, ...]] = __slots__
+
+    def __init_subclass__(cls) -> None:
+        cls._slots = tuple(name for c in cls.__mro__ for name in c.__dict__.get("__slots__", ()))
+
     def __init__(self, typ: Any, key: str = "") -> None:
         self.typ = typ
         self.key = key
@@ -65,9 +70,8 @@ class BaseChannel(Generic[Value]):
     def clone(self) -> Self:
         """Return an empty channel of the same kind and options."""
         new = object.__new__(type(self))
-        for cls in type(self).__mro__:
-            for name in getattr(cls, "__slots__", ()):
-                setattr(new, name, getattr(self, name))
+        for name in self._slots:
+            setattr(new, name, getattr(self, name))
         new.value = MISSING
         new.kept = SAME
         return new

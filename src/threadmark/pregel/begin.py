@@ -70,10 +70,10 @@ def take_input(run: Run, given: Any) -> Steps:
         abandoned = give_up(run)
     inputs = Task(input_node(run), (), (), ("", "", 0), writes=[(run.plan.input_channel, value)])
     run.seen_input()
-    yield from run.apply([*abandoned, inputs], run.step)
+    run.apply([*abandoned, inputs], run.step, (yield from run.mark()))
     run.unsaved = []
     yield from run.commit("input")
-    yield from run.show_checkpoint()
+    run.show_checkpoint()
 
 
 def input_node(run: Run) -> Any:
@@ -131,7 +131,7 @@ def go_on(run: Run, given: Any) -> Steps:
     run.spec.answers = answers
     yield from take_update(run, command, loose)
     run.show_values()
-    yield from run.show_checkpoint()
+    run.show_checkpoint()
 
 
 def ask_anew(run: Run, tasks: list[Task], resume: Any) -> bool:
@@ -201,7 +201,7 @@ def place_answers(task: Task, answers: Mapping[str, Any]) -> bool:
     for question in task.interrupts:
         for index in range(len(task.answers) + 1):
             if question.id in answers and task.question_id(index) == question.id:
-                task.answers[index : index + 1] = [answers[question.id]]
+                task.answers = [*task.answers[:index], answers[question.id], *task.answers[index + 1 :]]
                 placed = True
                 break
     return placed
@@ -224,7 +224,10 @@ def fork(run: Run) -> Steps:
     if run.spec.copies:
         run.last_saved = None
         run.changed = set(run.checkpoint["channel_versions"]) & run.channels.keys()
-    run.set_identity((yield from run.next_version()), run.step)
+    moment = yield from run.mark()
+    assert moment is not None
+    run.version = moment.version
+    run.set_identity(moment, run.step)
     run.checkpoint["updated_channels"] = None
     run.step += 1
     run.tasks = None
@@ -245,7 +248,7 @@ def take_update(run: Run, command: Command[Any], loose: list[Write]) -> Steps:
         yield run.task_commit([TaskWrites(NULL_TASK_ID, "", writes)])
     identity = run.checkpoint["id"], run.checkpoint["ts"], run.step
     finished = {task.path: task for task in tasks or ()}
-    yield from run.apply([null_task(run, writes)], run.step)
+    run.apply([null_task(run, writes)], run.step, (yield from run.mark()))
     if not tasks and fresh and run.spec.saves:
         # Nothing is pending, so the update gets a checkpoint of its own.
         yield from run.commit("update")
@@ -263,10 +266,10 @@ def start_with_command(run: Run, command: Command[Any]) -> Steps:
     if not writes:
         raise EmptyInputError("The command holds neither an update nor a goto, and the thread is empty.")
     run.seen_input()
-    yield from run.apply([null_task(run, writes)], run.step)
+    run.apply([null_task(run, writes)], run.step, (yield from run.mark()))
     yield from run.commit("input")
     run.show_values()
-    yield from run.show_checkpoint()
+    run.show_checkpoint()
 
 
 def command_writes(plan: Plan, command: Command[Any]) -> list[Write]:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from threadmark.errors import GraphBubbleUp, NodeError, ParentCommand
 from threadmark.pregel.call import Func
-from threadmark.pregel.plan import Branch, Write
+from threadmark.pregel.plan import Write
 from threadmark.pregel.rules import Task, preview
 from threadmark.pregel.scope import TaskScope
 from threadmark.types import CachePolicy, RetryPolicy
@@ -98,38 +98,44 @@ def cache_namespace(graph: str, node: str) -> tuple[str, ...]:
 
 def run_node(task: Task, scope: TaskScope) -> Body:
     """Call the node until an attempt succeeds, and make its writes."""
-    output = yield from attempts(task, scope)
-    writes = [*scope.pushed, *task.node.writes(output)]
-    for branch in task.node.branches:
-        writes += yield from choose(branch, scope, writes)
-    return writes
-
-
-def attempts(task: Task, scope: TaskScope) -> Generator[Need, Any, Any]:
-    """Call the node's code, again and again where its retry policies say so."""
     node = task.node
-    send = task.send
-    timeout = send.timeout if send is not None and isinstance(send.timeout, int | float) else node.timeout
-    call = Call(node.func, task.input, timeout, node.idle_timeout)
-    attempt = 1
+    call = Call(node.func, task.input, timeout_of(task), node.idle_timeout)
     while True:
         try:
-            return (yield call)
+            output = yield call
+            break
         except ParentCommand as bubble:
             # A sub-graph's command for its parent: this node is the one that carries it out.
-            return replace(bubble.command, graph=None)
+            output = replace(bubble.command, graph=None)
+            break
         except GraphBubbleUp:
             raise
         except Exception as error:
             policy = matching(node.retry, error)
-            if policy is None or attempt >= policy.max_attempts:
+            if policy is None or scope.attempt >= policy.max_attempts:
                 if node.on_error is None:
                     raise
                 scope.error = NodeError(node.name, error)
-                return (yield Call(node.on_error, task.input))
-            yield Sleep(delay(policy, attempt), policy.jitter)
-        attempt += 1
-        scope.restart(attempt)
+                output = yield Call(node.on_error, task.input)
+                break
+            yield Sleep(delay(policy, scope.attempt), policy.jitter)
+        scope.restart(scope.attempt + 1)
+    writes = node.writes(output)
+    if scope.pushed:
+        writes = [*scope.pushed, *writes]
+    for branch in node.branches:
+        run = scope.session.run
+        answer = yield Call(branch.path, branch.read(preview(run.channels, writes), run.managed()))
+        writes = [*writes, *branch.route(answer)]
+    return writes
+
+
+def timeout_of(task: Task) -> float | None:
+    """Return the seconds that one attempt of a task may take."""
+    send = task.send
+    if send is not None and isinstance(send.timeout, int | float):
+        return send.timeout
+    return task.node.timeout
 
 
 def matching(policies: tuple[RetryPolicy, ...], error: Exception) -> RetryPolicy | None:
@@ -150,11 +156,3 @@ def retries(policy: RetryPolicy, error: Exception) -> bool:
 def delay(policy: RetryPolicy, attempt: int) -> float:
     """Return the seconds to wait after a failed attempt."""
     return min(policy.max_interval, policy.initial_interval * policy.backoff_factor ** (attempt - 1))
-
-
-def choose(branch: Branch, scope: TaskScope, writes: list[Write]) -> Body:
-    """Ask a branch where to go; it sees the state with the node's own writes applied."""
-    run = scope.session.run
-    managed = {k: make(run.step, run.stop) for k, make in run.plan.managed.items()}
-    answer = yield Call(branch.path, branch.read(preview(run.channels, writes), managed))
-    return list(branch.route(answer))

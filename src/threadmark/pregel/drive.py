@@ -60,7 +60,10 @@ def drive(run: Run, session: Session) -> Iterator[Chunk]:
                 if kind is Execute:
                     if committer is not None:
                         committer.check()
-                    answer = yield from runner.start(command.tasks)
+                    if len(command.tasks) == 1 and not session.listens_inside:
+                        answer = runner.run_here(command.tasks[0])
+                    else:
+                        answer = yield from runner.start(command.tasks)
                 elif kind is Commit or kind is TaskCommit:
                     committer.take(command)
                 elif kind is Mark:
@@ -109,15 +112,16 @@ class Runner:
         self.running: dict[Task, Any] = {}
         self.inline: Task | None = None
 
+    def run_here(self, task: Task) -> list[Finished]:
+        """Run the only task of a superstep, which nobody listens to, in the caller's own thread."""
+        self.inline = task
+        finished = self.perform(task)
+        self.inline = None
+        return [finished]
+
     def start(self, tasks: list[Task]) -> Iterator[Any]:
         """Start tasks; yield chunks from inside them; return the first that finish."""
         session = self.session
-        if len(tasks) == 1 and not session.listens_inside:
-            yield from ()
-            self.inline = tasks[0]
-            finished = self.perform(tasks[0])
-            self.inline = None
-            return [finished]
         if session.parent is None or session.own_modes & {"custom", "messages"}:
             session.send = self.inbox.put
         if self.pool is None:

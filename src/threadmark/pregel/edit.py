@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from threadmark.checkpoint.base import Commit, Head, Loaded, TaskWrites
+from threadmark.checkpoint.base import Head, Loaded, TaskWrites
 from threadmark.config import RunnableConfig
 from threadmark.constants import COPY, END, INPUT, INTERRUPT, START
 from threadmark.errors import InvalidArgumentError, InvalidUpdateError
@@ -114,7 +114,7 @@ class Edit:
             loose = [Task(self.any_node(), (), (), ("", "", 0), writes=self.loose)] if self.loose else []
             run.version = moment.version
             changed, _ = apply_writes(
-                self.plan, run.checkpoint, run.channels, [*loose, *done, *edits], moment.version
+                self.plan, run.checkpoint, run.channels, [*loose, *done, *edits], moment.version, run.holding
             )
             run.changed |= changed
         run.changed |= run.migrated
@@ -161,7 +161,9 @@ class Edit:
         given = Task(
             self.any_node(), (), (), ("", "", 0), writes=[(self.plan.input_channel, self.plan.trim(values))]
         )
-        changed, _ = apply_writes(self.plan, run.checkpoint, run.channels, [given], moment.version)
+        changed, _ = apply_writes(
+            self.plan, run.checkpoint, run.channels, [given], moment.version, run.holding
+        )
         run.changed |= changed
         return (yield from self.save("input", ids.checkpoint_id(run.ticks, run.step, moment.random)))
 
@@ -178,9 +180,8 @@ class Edit:
         task._id = update.task_id or self.id_for(name, identity, before)
         task.writes = node.writes(update.values)
         for branch in node.branches:
-            managed = {k: make(self.run.step, self.run.stop) for k, make in self.plan.managed.items()}
             written = [write for other in [*before, task] for write in other.writes or ()]
-            value = branch.read(preview(self.run.channels, written), managed)
+            value = branch.read(preview(self.run.channels, written), self.run.managed())
             task.writes += branch.route((yield Call(branch.path, value)))
         task.path = (*EDIT_PATH[:1], len(before))
         self.edits.append(task.saved_writes)
@@ -223,9 +224,7 @@ class Edit:
         run.step += 1
         run.tasks = None
         run.find_tasks()
-        steps = run.write_commit()
-        commit = next(steps)
-        assert isinstance(commit, Commit)
+        commit = run.take_commit()
         commit.head, commit.memo = self.loaded.head, self.loaded.memo
         commit.lease = self.lease.token if self.lease is not None else None
         # The state is at rest while it is edited, whatever may run next.

@@ -120,7 +120,7 @@ class Plan:
     renames: Mapping[str, str] = field(default_factory=dict)
     known_types: frozenset[type] = frozenset()
     triggered: dict[str, tuple[str, ...]] = field(init=False)
-    forgets: tuple[str, ...] = field(init=False)
+    forgets: frozenset[str] = field(init=False)
     finishers: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -130,6 +130,6 @@ class Plan:
                 woken.setdefault(channel, []).append(node.name)
         put = object.__setattr__
         put(self, "triggered", {channel: tuple(sorted(names)) for channel, names in woken.items()})
-        put(self, "forgets", tuple(k for k, c in self.channels.items() if c.forgets))
+        put(self, "forgets", frozenset(k for k, c in self.channels.items() if c.forgets))
         ends = (k for k, c in self.channels.items() if type(c).finish is not BaseChannel.finish)
         put(self, "finishers", tuple(ends))

@@ -15,7 +15,8 @@ Nothing here knows of threads, time, storage or streams.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -69,7 +70,7 @@ class Task:
     seed: tuple[str, str, int]
     input: Any = None
     writes: list[Write] | None = None
-    answers: list[Any] = field(default_factory=list)
+    answers: Sequence[Any] = ()
     interrupts: tuple[Interrupt, ...] = ()
     error: BaseException | None = None
     cached: bool = False
@@ -120,6 +121,7 @@ def digest_id(*parts: Any) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+@lru_cache(maxsize=4096)
 def path_text(path: Any) -> str:
     """Return a task path as it is saved: `~__pregel_pull, node`, numbers padded so that they sort."""
     if isinstance(path, tuple):
@@ -152,7 +154,8 @@ def next_tasks(
         news: The channels that the last superstep updated, if that is known: only the nodes that they
             trigger are looked at.
     """
-    tasks = pushed(plan, channels, seed)
+    topic = channels.get(TASKS)
+    tasks = [] if topic is None or topic.value is MISSING else pushed(plan, topic.value, seed)
     if news is None:
         names: Iterable[str] = sorted(plan.nodes)
     elif len(news) == 1:
@@ -167,13 +170,10 @@ def next_tasks(
     return tasks
 
 
-def pushed(plan: Plan, channels: Channels, seed: tuple[str, str, int]) -> list[Task]:
+def pushed(plan: Plan, sends: Sequence[Send], seed: tuple[str, str, int]) -> list[Task]:
     """Return a task for each `Send` that waits."""
-    topic = channels.get(TASKS)
-    if topic is None or topic.value is MISSING:
-        return []
     tasks = []
-    for index, send in enumerate(topic.value):
+    for index, send in enumerate(sends):
         node = plan.nodes.get(plan.renames.get(send.node, send.node))
         if node is None:
             raise GraphChangedError([send.node])
@@ -195,7 +195,12 @@ def awake(node: Node, versions: Any, seen: Any, channels: Channels) -> bool:
 
 
 def apply_writes(
-    plan: Plan, checkpoint: Checkpoint, channels: Channels, tasks: Sequence[Task], version: Any
+    plan: Plan,
+    checkpoint: Checkpoint,
+    channels: Channels,
+    tasks: Sequence[Task],
+    version: Any,
+    holding: set[str],
 ) -> tuple[set[str], set[str]]:
     """Apply the writes of a superstep's tasks to the checkpoint and its channels.
 
@@ -205,6 +210,8 @@ def apply_writes(
         channels: The channels; they are changed.
         tasks: The tasks, each with its writes.
         version: The superstep's version for every channel that changes.
+        holding: The channels that forget and hold a value now; kept up to date, so that not every channel
+            has to be looked at.
 
     Returns:
         The channels that changed, and those of them that hold something new (they may wake nodes).
@@ -215,30 +222,56 @@ def apply_writes(
     """
     if len(tasks) > 1:
         tasks = sorted(tasks, key=sort_key)
-    versions, seen = checkpoint["channel_versions"], checkpoint["versions_seen"]
     changed: set[str] = set()
     ran = False
     for task in tasks:
         if task.triggers:
             ran = True
-            saw = seen.setdefault(task.node.name, {})
-            saw.update({t: versions[t] for t in task.triggers if t in versions})
-            changed.update(t for t in task.triggers if t in channels and channels[t].consume())
+            consume(task, checkpoint, channels, changed)
     written = by_channel(tasks)
-    news = {channel for channel, values in written.items() if update(channels, channel, values, tasks)}
-    changed |= news
+    news: set[str] = set()
+    for channel, values in written.items():
+        if update(channels, channel, values, tasks):
+            changed.add(channel)
+            if channels[channel].value is not MISSING:
+                news.add(channel)
     if ran:
-        quiet = (c for c in plan.forgets if c not in written and channels[c].value is not MISSING)
-        changed.update([c for c in quiet if channels[c].update(())])
-        if not any(c in plan.triggered and channels[c].value is not MISSING for c in news):
+        for channel in holding - written.keys():
+            if channels[channel].update(()):
+                changed.add(channel)
+        if plan.finishers and plan.triggered.keys().isdisjoint(news):
             ends = [c for c in plan.finishers if channels[c].finish()]
             changed.update(ends)
             news.update(ends)
+    remember(plan, channels, changed, holding)
     # In the order of the writes, which is also the order in which saved versions are listed.
-    for channel in [*written, *sorted(changed - written.keys())]:
+    versions = checkpoint["channel_versions"]
+    for channel in written:
         if channel in changed:
             versions[channel] = version
-    return changed, {c for c in news if channels[c].value is not MISSING}
+    for channel in changed - written.keys():
+        versions[channel] = version
+    return changed, news
+
+
+def consume(task: Task, checkpoint: Checkpoint, channels: Channels, changed: set[str]) -> None:
+    """Note that a task has seen its triggers, and tell them."""
+    versions, seen = checkpoint["channel_versions"], checkpoint["versions_seen"]
+    saw = seen.setdefault(task.node.name, {})
+    for trigger in task.triggers:
+        if trigger in versions:
+            saw[trigger] = versions[trigger]
+        if trigger in channels and channels[trigger].consume():
+            changed.add(trigger)
+
+
+def remember(plan: Plan, channels: Channels, changed: set[str], holding: set[str]) -> None:
+    """Bring up to date which of the channels that forget hold a value."""
+    for channel in changed & plan.forgets:
+        if channels[channel].value is MISSING:
+            holding.discard(channel)
+        else:
+            holding.add(channel)
 
 
 def by_channel(tasks: Iterable[Task]) -> dict[str, list[Any]]:

@@ -86,7 +86,8 @@ class Run:
         self.unsaved: list[TaskWrites] = []
         self.names: dict[str, str] = {}
         self.shown: list[Chunk] = []
-        self.values_changed = False
+        self.parent_address: RunnableConfig | None = None
+        self.holding = {k for k in plan.forgets if self.channels[k].value is not MISSING}
         self.modes = frozenset(spec.modes)
         self.outputs = {spec.output_keys} if isinstance(spec.output_keys, str) else set(spec.output_keys)
 
@@ -120,15 +121,17 @@ class Run:
         tasks = self.find_tasks()
         if not tasks:
             return False
-        if self.spec.interrupt_before and pauses(self.checkpoint, self.spec.interrupt_before, tasks):
+        spec = self.spec
+        if spec.interrupt_before and pauses(self.checkpoint, spec.interrupt_before, tasks):
             yield from self.pause_at_breakpoint()
             return False
         yield from self.run_tasks(tasks)
-        if any(task.writes is None for task in tasks):
-            yield from self.pause(tasks)
-            return False
+        for task in tasks:
+            if task.writes is None:
+                yield from self.pause(tasks)
+                return False
         yield from self.finish_step(tasks)
-        if self.spec.interrupt_after and pauses(self.checkpoint, self.spec.interrupt_after, tasks):
+        if spec.interrupt_after and pauses(self.checkpoint, spec.interrupt_after, tasks):
             yield from self.pause_at_breakpoint()
             return False
         return True
@@ -142,12 +145,15 @@ class Run:
 
     def finish_step(self, tasks: list[Task]) -> Steps:
         """Apply the writes of finished tasks, save the new checkpoint, and show it."""
-        yield from self.apply(tasks, self.step)
-        yield from self.commit("loop")
-        if self.values_changed:
-            self.show_values()
-        yield from self.show_checkpoint()
-        yield from self.flush()
+        moment = (yield Mark(self.version)) if self.spec.saves else None
+        self.apply(tasks, self.step, moment)
+        if self.spec.saves:
+            yield from self.commit("loop")
+        if self.modes:
+            if self.values_changed(tasks):
+                self.show_values()
+            self.show_checkpoint()
+            yield from self.flush()
 
     # Tasks
 
@@ -157,11 +163,19 @@ class Run:
         self.announce(tasks)
         if not todo:
             return
-        yield from self.flush()
+        if self.shown:
+            yield from self.flush()
         running = set(todo)
         failed: Task | None = None
-        finished: list[Finished] = yield from self.guarded(Execute(todo), running)
+        command: Command = Execute(todo)
         while True:
+            try:
+                finished: list[Finished] = yield command
+            except GeneratorExit:
+                raise
+            except BaseException:
+                yield from self.cut_short()
+                raise
             for event in finished:
                 running.discard(event.task)
                 failed = self.hear(event) or failed
@@ -171,11 +185,17 @@ class Run:
             if failed is not None and not running:
                 yield from self.fail(failed)
             yield from self.flush()
-            finished = yield from self.guarded(Stop() if failed else Wait(), running)
+            command = Stop() if failed else Wait()
+
+    def cut_short(self) -> Steps:
+        """Stop what runs because the run is cancelled, and save a record of it."""
+        for event in (yield Stop()):
+            self.hear(event)
+        yield from self.save_finished()
 
     def announce(self, tasks: list[Task]) -> None:
         """Give the tasks their inputs and show that they begin."""
-        managed = {k: value(self.step, self.stop) for k, value in self.plan.managed.items()}
+        managed = self.managed()
         for task in tasks:
             if task.send is not None:
                 arg = task.send.arg
@@ -188,10 +208,16 @@ class Run:
             if task.writes is not None:
                 self.show("updates", stream.update_chunk(task, self.spec.output_keys))
 
+    def managed(self) -> Mapping[str, Any]:
+        """Return the computed values of the superstep."""
+        computed = self.plan.managed
+        return {k: value(self.step, self.stop) for k, value in computed.items()} if computed else computed
+
     def hear(self, event: Finished) -> Task | None:
         """Take note of a task that came to its end; return it if it failed."""
         task, error = event
-        self.names[task.id] = task.name
+        if self.spec.saves:
+            self.names[task.id] = task.name
         if error is None:
             task.error, task.interrupts = None, ()
             if self.spec.saves:
@@ -221,18 +247,6 @@ class Run:
         error.add_note(f"During task {task.name!r} with id {task.id!r}.")
         raise error
 
-    def guarded(self, command: Command, running: set[Task]) -> Generator[Command, Any, list[Finished]]:
-        """Give a command; if the run is cancelled meanwhile, save a record of it."""
-        try:
-            return (yield command)
-        except GeneratorExit:
-            raise
-        except BaseException:
-            for event in (yield Stop()):
-                self.hear(event)
-            yield from self.save_finished()
-            raise
-
     # Pauses
 
     def pause(self, tasks: list[Task]) -> Steps:
@@ -259,42 +273,43 @@ class Run:
 
     # Storage
 
-    def apply(self, tasks: list[Task], step: int) -> Steps:
+    def mark(self) -> Generator[Command, Any, ids.Moment | None]:
+        """Ask for the time and the next version, if there is a saver to tell it to."""
+        return (yield Mark(self.version)) if self.spec.saves else None
+
+    def apply(self, tasks: list[Task], step: int, moment: ids.Moment | None) -> None:
         """Apply writes, and make the current checkpoint the one of superstep `step`."""
-        moment = yield from self.next_version()
+        self.version = (self.version or 0) + 1 if moment is None else moment.version
         backup = self.backup() if self.spec.durability == "exit" else None
         try:
-            changed, news = apply_writes(self.plan, self.checkpoint, self.channels, tasks, self.version)
+            changed, news = apply_writes(
+                self.plan, self.checkpoint, self.channels, tasks, self.version, self.holding
+            )
         except BaseException:
             if backup is not None:
                 self.checkpoint, self.channels = backup
             raise
-        for channel in self.migrated:
-            self.checkpoint["channel_versions"][channel] = self.version
-        self.changed |= changed | self.migrated
-        self.migrated = set()
-        self.set_identity(moment, step)
-        self.values_changed = any(c in self.outputs for task in tasks for c, _ in task.writes or ())
-        self.checkpoint["updated_channels"] = sorted(news)
+        self.changed |= changed
+        if self.migrated:
+            self.checkpoint["channel_versions"].update(dict.fromkeys(self.migrated, self.version))
+            self.changed |= self.migrated
+            self.migrated = set()
+        if moment is not None:
+            self.checkpoint["updated_channels"] = sorted(news)
+            self.set_identity(moment, step)
         self.step = step + 1
         self.tasks = None
         self.find_tasks(news)
 
-    def next_version(self) -> Generator[Command, Any, ids.Moment | None]:
-        """Move on to the next version; return the moment if there is a saver to tell it to."""
-        if not self.spec.saves:
-            self.version = (self.version or 0) + 1
-            return None
-        moment: ids.Moment = yield Mark(self.version)
-        self.version = moment.version
-        return moment
+    def values_changed(self, tasks: list[Task]) -> bool:
+        """Tell whether the tasks of a superstep wrote to the output."""
+        return any(c in self.outputs for task in tasks for c, _ in task.writes or ())
 
-    def set_identity(self, moment: ids.Moment | None, step: int) -> None:
+    def set_identity(self, moment: ids.Moment, step: int) -> None:
         """Give the current checkpoint a new id and time."""
-        if moment is not None:
-            self.ticks = max(moment.ticks, self.ticks + 1)
-            self.checkpoint["id"] = ids.checkpoint_id(self.ticks, step, moment.random)
-            self.checkpoint["ts"] = ids.timestamp(self.ticks)
+        self.ticks = max(moment.ticks, self.ticks + 1)
+        self.checkpoint["id"] = ids.checkpoint_id(self.ticks, step, moment.random)
+        self.checkpoint["ts"] = ids.timestamp(self.ticks)
 
     def backup(self) -> tuple[Checkpoint, Channels]:
         """Return a copy of where the run stands, for a superstep whose writes cannot be applied."""
@@ -306,13 +321,16 @@ class Run:
         if self.spec.durability == "exit":
             self.unsaved = []
         elif self.spec.saves:
-            yield from self.write_commit()
+            yield self.take_commit()
 
-    def write_commit(self) -> Steps:
-        """Save the current checkpoint and the writes that led to it."""
-        new = {k: v for k, v in self.checkpoint["channel_versions"].items() if k in self.changed}
-        saved = self.refresh_values(new)
-        yield Commit(
+    def take_commit(self) -> Commit:
+        """Return the current checkpoint and the writes that led to it in the form in which they are saved.
+        From here on they count as saved: if that fails, the run ends.
+        """
+        versions, channels = self.checkpoint["channel_versions"], self.channels
+        new = {k: v for k, v in versions.items() if k in self.changed}
+        values = self.refresh_values(new)
+        commit = Commit(
             thread_id=self.spec.thread_id or "",
             checkpoint_ns=self.spec.ns,
             parent_id=self.last_saved,
@@ -320,18 +338,19 @@ class Run:
             metadata=self.metadata(self.step - 1),
             new_versions=new,
             writes=self.unsaved if self.last_saved else (),
-            kept={k: kept for k in new if (kept := self.channels[k].kept) and type(saved.get(k)) is list},
-            cleared=[k for k in new if k not in saved],
+            kept={k: kept for k in new if (kept := channels[k].kept) and type(values.get(k)) is list},
+            cleared=[k for k in new if k not in values],
             durability=self.spec.durability,
             nodes=self.names,
             status="running" if self.tasks else "idle",
         )
         for k in new:
-            self.channels[k].kept = SAME
+            channels[k].kept = SAME
         self.last_saved = self.checkpoint["id"]
         self.changed = set()
         self.unsaved = []
         self.names = {}
+        return commit
 
     def refresh_values(self, names: Iterable[str]) -> dict[str, Any]:
         """Bring the checkpoint's values of these channels up to date, and return all values."""
@@ -377,7 +396,7 @@ class Run:
         """With durability "exit": save where the run stands, and the writes of its last tasks."""
         if self.changed or self.checkpoint["id"] != (self.last_saved or ""):
             pending, self.unsaved = self.unsaved, []
-            yield from self.write_commit()
+            yield self.take_commit()
             self.unsaved = pending
         current = {task.id for task in self.tasks or ()}
         writes = [w for w in self.unsaved if w.task_id in current]
@@ -422,16 +441,15 @@ class Run:
         if "debug" in self.modes:
             self.show("debug", stream.debug_chunk(self.step, kind, payload))
 
-    def show_checkpoint(self, parent: RunnableConfig | None = None) -> Steps:
+    def show_checkpoint(self) -> None:
         """Show the current checkpoint."""
         if not self.spec.saves or not self.modes & {"checkpoints", "debug"}:
             return
-        yield from ()
         payload = stream.checkpoint_chunk(
             self.plan,
             self.channels,
             self.address(self.checkpoint["id"]),
-            parent or self.parent_address,
+            self.parent_address,
             self.metadata(self.step - 1),
             self.find_tasks(),
         )
@@ -439,8 +457,6 @@ class Run:
         self.show("checkpoints", payload)
         if "debug" in self.modes:
             self.show("debug", stream.debug_chunk(self.step - 1, "checkpoint", payload))
-
-    parent_address: RunnableConfig | None = None
 
     def address(self, checkpoint_id: str) -> RunnableConfig:
         """Return the config of one of this run's checkpoints."""

@@ -81,36 +81,51 @@ class Session:
         return bool(self.outer_modes or self.own_modes & {"custom", "messages"})
 
 
-@dataclass(slots=True)
 class TaskScope:
     """A running task, as user code sees it.
 
-    Attributes:
+    Args:
         session: The run.
         task: The task.
+
+    Attributes:
         asked: How many questions this attempt has asked.
-        calls: How many sub-graph runs this attempt has begun, by namespace.
+        calls: How many sub-graph runs this attempt has begun in the task's namespace.
         attempt: 1 for the first attempt.
         error: What the node failed with, for its error handler.
         beat: Called by `runtime.heartbeat()`.
         pushed: Writes that the code made ahead of its output.
     """
 
-    session: Session
-    task: Task
-    asked: int = 0
-    calls: dict[str, int] = field(default_factory=dict)
-    attempt: int = 1
-    error: Any = None
-    beat: Callable[[], None] = _no_heartbeat
-    pushed: list[Write] = field(default_factory=list)
-    _config: RunnableConfig | None = None
-    _runtime: Runtime[Any] | None = None
+    __slots__ = (
+        "_config",
+        "_runtime",
+        "asked",
+        "attempt",
+        "beat",
+        "calls",
+        "error",
+        "pushed",
+        "session",
+        "task",
+    )
+
+    def __init__(self, session: Session, task: Task) -> None:
+        self.session = session
+        self.task = task
+        self.asked = 0
+        self.calls = 0
+        self.attempt = 1
+        self.error: Any = None
+        self.beat: Callable[[], None] = _no_heartbeat
+        self.pushed: list[Write] = []
+        self._config: RunnableConfig | None = None
+        self._runtime: Runtime[Any] | None = None
 
     def restart(self, attempt: int) -> None:
         """Forget what the last attempt did."""
         self.asked = 0
-        self.calls.clear()
+        self.calls = 0
         self.pushed.clear()
         self.attempt = attempt
         self._runtime = None
@@ -217,8 +232,8 @@ class TaskScope:
         own = self.task.namespace
         if lasting:
             return "|".join(part.partition(":")[0] for part in own.split("|"))
-        count = self.calls.get(own, 0)
-        self.calls[own] = count + 1
+        count = self.calls
+        self.calls = count + 1
         return f"{own}|{count}" if count else own
 
     def enter(self) -> Callable[[], None]:
