@@ -1,4 +1,4 @@
-"""A run with `--no-skips` fails if a test was skipped or expected to fail: a promise nobody checked is not kept."""
+"""A run with `--no-skips` fails if a test was skipped: a promise that nobody checked is not kept."""
 
 from __future__ import annotations
 

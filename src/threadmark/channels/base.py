@@ -7,6 +7,7 @@ tasks or storage; for lists it keeps a note of what stayed the same, so that sto
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -37,7 +38,7 @@ SAME: Final[Kept] = ()
 """The note of a channel that did not change since it was saved."""
 
 
-class BaseChannel(Generic[Value]):
+class BaseChannel(ABC, Generic[Value]):
     """One key of the state.
 
     Attributes:
@@ -108,13 +109,13 @@ class BaseChannel(Generic[Value]):
         """Tell whether the channel holds a value."""
         return self.value is not MISSING
 
+    @abstractmethod
     def update(self, values: Sequence[Any]) -> bool:
         """Apply the writes of one superstep, and tell whether the channel changed.
 
         Raises:
             InvalidUpdateError: The writes cannot be applied together.
         """
-        raise NotImplementedError
 
     def consume(self) -> bool:
         """Hear that a task that this channel triggered has run; tell whether that changed it."""

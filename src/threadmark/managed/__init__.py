@@ -5,18 +5,19 @@ Use them as annotations of state keys: `remaining: RemainingSteps`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Annotated
 
 __all__ = ["IsLastStep", "ManagedValue", "RemainingSteps"]
 
 
-class ManagedValue:
+class ManagedValue(ABC):
     """The base of computed values. Subclasses say how the value follows from the superstep."""
 
     @staticmethod
+    @abstractmethod
     def get(step: int, stop: int) -> object:
         """Return the value in superstep `step` of a run that must end before `stop`."""
-        raise NotImplementedError
 
 
 class IsLastStepManager(ManagedValue):
