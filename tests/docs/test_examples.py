@@ -1,0 +1,53 @@
+"""Every example in the README and the docs runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from docs.examples import blocks, matches, run
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def examples_in(page: Path) -> list[str]:
+    """Return the code of a page's examples."""
+    return [block.code for block in blocks(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if examples_in(p)], ids=lambda p: p.stem)
+def test_the_examples_of_a_page_do_what_it_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", module)
+    assert run(page, module) == []
+
+
+def test_pages_that_should_show_something_do() -> None:
+    silent = [p.name for p in PAGES if p.parent.name in ("tutorial", "how-to") and not examples_in(p)]
+    assert silent == []
+    assert examples_in(ROOT / "README.md")
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "fits"),
+    [
+        ("1\n", "1\n", True),
+        ("1\n", "2\n", False),
+        ("", "", True),
+        ("", "1\n", False),
+        ("a ... c\n", "a b c\n", True),
+        ("a ... c\n", "a b\nc\n", False),
+        ("a\n...\nd\n", "a\nb\nc\nd\n", True),
+        ("a\n...\nd\n", "a\nd\n", True),
+        ("a\n", "a\nb\n", False),
+    ],
+)
+def test_output_is_compared(said: str, printed: str, fits: bool) -> None:
+    assert matches(said, printed) is fits
