@@ -1,0 +1,307 @@
+"""Turns an operation into requests to a connection, without doing any I/O.
+
+Statements that return nothing are held back and travel with the next one that does, or with the commit,
+so that a transaction takes as many round trips as it has questions. What happens when a connection
+breaks is decided here as well:
+
+- Reads, and transactions that did not come to their commit, did nothing. They are tried again, from the
+  start, if the operation can be started again (`Again`); what has not begun always can.
+- A transaction whose commit was not answered is looked up by its number, and its result stands if it was
+  committed.
+- A `Once` is for operations that can tell by themselves; the error is thrown into them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar
+
+from threadmark._db.effects import Effect, Execute, ExecuteMany, Operation, Rows, Transaction
+from threadmark._db.postgres_errors import ContendedError
+from threadmark.errors import StorageUnavailableError
+
+__all__ = [
+    "BEGIN",
+    "COMMIT",
+    "NEXT",
+    "ROLLBACK",
+    "Again",
+    "Batch",
+    "Fresh",
+    "Once",
+    "Pause",
+    "Request",
+    "session",
+]
+
+T = TypeVar("T")
+
+NEXT = "\n;\n"
+"""Parts the statements of an `Execute` that are run one after the other with the same parameters, each
+seeing what the one before has waited for. All but the last are for transactions that write."""
+
+BEGIN = "BEGIN"
+COMMIT = "COMMIT"
+ROLLBACK = "ROLLBACK"
+_BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_MY_NUMBER = "SELECT pg_current_xact_id()::text"
+_STATUS_OF = "SELECT pg_xact_status($1::text::xid8)"
+
+_MOST_TRIES = 10
+_LONGEST_PAUSE = 1.0
+
+Statement: TypeAlias = "tuple[str, Sequence[Any]]"
+
+
+class Again(Generator[Effect, Any, T]):
+    """An operation that can be started again.
+
+    Args:
+        start: Starts it.
+    """
+
+    def __init__(self, start: Callable[[], Operation[T]]) -> None:
+        self.start = start
+        self._running = start()
+
+    def send(self, value: Any) -> Effect:
+        """Go on."""
+        return self._running.send(value)
+
+    def throw(self, *error: Any) -> Effect:
+        """Go on with an error."""
+        return self._running.throw(*error)
+
+    def close(self) -> None:
+        """End it."""
+        self._running.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Once(Execute):
+    """A statement outside any transaction that writes. It is never sent twice."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Send statements in one round trip; the result is a list with the rows of each."""
+
+    statements: list[Statement]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait."""
+
+    seconds: float
+
+
+class Fresh(Enum):
+    """Give the connection up, and take another."""
+
+    CONNECTION = "connection"
+
+
+Request: TypeAlias = "Batch | Pause | Fresh"
+Session: TypeAlias = Generator[Request, Any, T]
+
+
+def session(operation: Operation[T], patience: float) -> Session[T]:
+    """Run an operation.
+
+    Args:
+        operation: The operation, not started yet.
+        patience: For how many seconds to try to get a connection again after one was lost.
+    """
+    run = _Run(patience)
+    tries = 0
+    while True:
+        try:
+            return (yield from run.attempt(operation))
+        except (StorageUnavailableError, ContendedError) as error:
+            tries += 1
+            if not isinstance(operation, Again) or tries == _MOST_TRIES or not run.safe:
+                raise
+            if isinstance(error, StorageUnavailableError):
+                yield from run.reconnect(error)
+            else:
+                yield Pause(random.random() * 0.005 * 2**tries)
+            operation = Again(operation.start)
+
+
+class _Run:
+    """One operation on its way.
+
+    Attributes:
+        safe: Whether the transaction that failed last has surely written nothing.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._begun = False
+        self.safe = True
+
+    def attempt(self, operation: Operation[T]) -> Session[T]:
+        """Carry out an operation from its beginning."""
+        self._begun = False
+        try:
+            effect = next(operation)
+            while True:
+                try:
+                    result = yield from self._effect(effect)
+                except Exception as error:  # noqa: BLE001 - the operation decides what becomes of it
+                    effect = operation.throw(error)
+                else:
+                    effect = operation.send(result)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        finally:
+            operation.close()
+
+    def reconnect(self, error: StorageUnavailableError) -> Session[None]:
+        """Get another connection in place of one that was lost."""
+        deadline = time.monotonic() + self._patience
+        pause = 0.01
+        while True:
+            try:
+                yield Fresh.CONNECTION
+                return
+            except StorageUnavailableError as again:
+                if time.monotonic() > deadline:
+                    raise again from error
+            yield Pause(pause * (0.5 + random.random()))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _effect(self, effect: Effect) -> Session[Any]:
+        if isinstance(effect, Transaction):
+            return (yield from self._transaction(effect))
+        if isinstance(effect, ExecuteMany):
+            raise TypeError("Many statements belong into a transaction.")
+        if isinstance(effect, Once):
+            (rows,) = yield Batch([(effect.sql, effect.params)])
+            return rows
+        (rows,) = yield from self._sent([(_parts(effect.sql)[-1], effect.params)])
+        return rows
+
+    def _sent(self, statements: list[Statement]) -> Session[list[Rows]]:
+        """Send what commits nothing. A connection that was dead before it began is replaced."""
+        first, self._begun = not self._begun, True
+        try:
+            return (yield Batch(statements))  # type: ignore[no-any-return]
+        except StorageUnavailableError as error:
+            if not first:
+                raise
+            yield from self.reconnect(error)
+        return (yield Batch(statements))  # type: ignore[no-any-return]
+
+    def _transaction(self, effect: Transaction) -> Session[Any]:
+        going = _Going(effect.read_only)
+        self.safe = True
+        try:
+            result = yield from self._body(effect.body, going)
+            if going.open or going.held:
+                yield from self._committed(going)
+        except StorageUnavailableError:
+            raise
+        except Exception:
+            self.safe = True
+            if going.open:
+                yield Batch([(ROLLBACK, ())])
+            raise
+        finally:
+            effect.body.close()
+        return result
+
+    def _body(self, body: Operation[T], going: _Going) -> Session[T]:
+        try:
+            effect = next(body)
+            while True:
+                rows: Rows = []
+                if going.hold(effect):
+                    rows = going.taken((yield from self._sent(going.let_go())))
+                effect = body.send(rows)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+    def _committed(self, going: _Going) -> Session[None]:
+        # A transaction that asked nothing writes the same when it is done again.
+        self.safe = going.read_only or not going.open
+        self._begun = True
+        try:
+            yield Batch([*going.let_go(), (COMMIT, ())])
+        except StorageUnavailableError as error:
+            if going.number is None:
+                raise
+            yield from self.reconnect(error)
+            if not (yield from self._was_committed(going.number)):
+                raise
+
+    def _was_committed(self, number: str) -> Session[bool]:
+        """Look a transaction up. One that the server has not given up yet is waited for."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            ((row,),) = yield Batch([(_STATUS_OF, (number,))])
+            if row[0] != "in progress" or time.monotonic() > deadline:
+                break
+            yield Pause(0.02)
+        self.safe = row[0] == "aborted"
+        return bool(row[0] == "committed")
+
+
+class _Going:
+    """A transaction that is going on: what of it was sent, and what is held back.
+
+    Attributes:
+        read_only: Whether it only reads.
+        open: Whether the server knows of it.
+        number: What the server calls it, if it writes.
+        held: The statements that were not sent yet.
+    """
+
+    def __init__(self, read_only: bool) -> None:
+        self.read_only = read_only
+        self.open = False
+        self.number: str | None = None
+        self.held: list[Statement] = []
+
+    def hold(self, effect: Effect) -> bool:
+        """Take the next effect, and tell whether the statements must be sent for its rows."""
+        if isinstance(effect, ExecuteMany):
+            self.held += [(effect.sql, params) for params in effect.params]
+            return False
+        if not isinstance(effect, Execute):
+            raise TypeError(f"A transaction cannot hold the effect {effect!r}.")
+        parts = _parts(effect.sql)
+        self.held += [(part, effect.params) for part in (parts[-1:] if self.read_only else parts)]
+        return _returns_rows(parts[-1])
+
+    def let_go(self) -> list[Statement]:
+        """Return the statements to send now."""
+        held, self.held = self.held, []
+        if self.open:
+            return held
+        self.open = True
+        if self.read_only:
+            return [(_BEGIN_READING, ()), *held]
+        return [(BEGIN, ()), (_MY_NUMBER, ()), *held]
+
+    def taken(self, results: list[Rows]) -> Rows:
+        """Take the results of what was sent, and return the rows of the last statement."""
+        if self.number is None and not self.read_only:
+            self.number = results[1][0][0]
+        return results[-1]
+
+
+@lru_cache(maxsize=1024)
+def _parts(sql: str) -> tuple[str, ...]:
+    return tuple(sql.split(NEXT))
+
+
+@lru_cache(maxsize=1024)
+def _returns_rows(sql: str) -> bool:
+    return sql.lstrip().startswith(("SELECT", "WITH")) or "RETURNING" in sql
