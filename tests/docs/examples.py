@@ -2,8 +2,7 @@
 
 The `python` blocks of a page are one program. A `text` block right after one says what it printed; `...` in
 it stands for anything on that line, and a line that is only `...` for any lines. Blocks in other languages
-are not run. A block that must fail is followed by its traceback's last line, in a `text` block that begins
-with `Traceback`.
+are not run. An example that fails on purpose is followed by the first and the last line of its traceback.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from types import ModuleType
 __all__ = ["Block", "blocks", "matches", "run"]
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TRACEBACK = "Traceback (most recent call last):"
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,22 @@ def run(page: Path, module: ModuleType) -> list[str]:
     sys.modules[module.__name__] = module
     wrong = []
     for block in blocks(page.read_text(encoding="utf-8")):
-        with redirect_stdout(StringIO()) as output:
-            try:
-                execute(block, page, module)
-            except Exception as error:
-                if not block.output.startswith("Traceback"):
-                    raise
-                print(f"Traceback ...\n{type(error).__name__}: {error}")
-        printed = "\n".join(line.rstrip() for line in output.getvalue().splitlines())
-        if not matches(
-            block.output.replace("Traceback (most recent call last):", "Traceback ..."),
-            printed + "\n" if printed else "",
-        ):
+        printed = printed_by(block, page, module)
+        if not matches(block.output, printed):
             wrong.append(f"{page.name}:{block.line} prints\n{printed}\nnot\n{block.output}")
     return wrong
+
+
+def printed_by(block: Block, page: Path, module: ModuleType) -> str:
+    """Run one example and return what it prints. An error that the page shows is printed, too."""
+    with redirect_stdout(StringIO()) as output:
+        try:
+            execute(block, page, module)
+        except Exception as error:
+            if TRACEBACK not in block.output:
+                raise
+            print(f"{TRACEBACK}\n{type(error).__name__}: {error}")
+    return "".join(f"{line.rstrip()}\n" for line in output.getvalue().splitlines())
 
 
 def execute(block: Block, page: Path, module: ModuleType) -> None:

@@ -19,14 +19,19 @@ def examples_in(page: Path) -> list[str]:
     return [block.code for block in blocks(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if examples_in(p)], ids=lambda p: p.stem)
+TUTORIAL = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
+STORIES = [TUTORIAL, *([page] for page in PAGES if page not in TUTORIAL and examples_in(page))]
+"""Pages whose examples are one program: the tutorial goes on from page to page, the others stand alone."""
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story[0].stem)
 def test_the_examples_of_a_page_do_what_it_says(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    story: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     module = ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", module)
-    assert run(page, module) == []
+    assert [wrong for page in story for wrong in run(page, module)] == []
 
 
 def test_pages_that_should_show_something_do() -> None:
