@@ -58,10 +58,11 @@ class ThreadModel:
         return found
 
     def prune(self, keep_last: int, automatic: bool) -> None:
+        named = {key[0] for key in self.heads if key not in self.automatic}
         kept = {
             (ns, name)
             for (ns, branch), tip in self.heads.items()
-            if automatic or (ns, branch) not in self.automatic
+            if automatic or (ns, branch) not in self.automatic or ns not in named
             for name in self.line(ns, tip)[:keep_last]
         }
         self.keep(kept)
@@ -77,6 +78,7 @@ class ThreadModel:
             (ns, name): next((up for up in self.line(ns, name) if (ns, up) in kept), None)
             for ns, name in self.points
         }
+        before = sorted(self.heads)
         for key, tip in list(self.heads.items()):
             end = nearest[key[0], tip]
             if end is None or (end != tip and key in self.automatic):
@@ -85,5 +87,10 @@ class ThreadModel:
             else:
                 self.heads[key] = end
         self.points = {key: point for key, point in self.points.items() if key in kept}
+        self.last = max((point.seq for point in self.points.values()), default=0)
+        for ns in {ns for ns, _ in kept} - {ns for ns, _ in self.heads}:
+            branches = [branch for n, branch in before if n == ns]
+            newest = max((p for p in self.points.values() if p.ns == ns), key=lambda p: p.seq)
+            self.heads[ns, "main" if "main" in branches else branches[0]] = newest.id
         for (ns, _), point in self.points.items():
             point.parent = nearest[ns, point.parent] if point.parent is not None else None

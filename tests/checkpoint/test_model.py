@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from model import Point, ThreadModel
 
+from checkpoint.model import Point, ThreadModel
 from threadmark.checkpoint.base import BaseCheckpointSaver, Commit, TaskCommit, TaskWrites, get_checkpoint_id
 from threadmark.checkpoint.memory import InMemorySaver
 from threadmark.checkpoint.sqlite import SqliteSaver

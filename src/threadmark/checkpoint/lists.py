@@ -108,15 +108,12 @@ def recipe_from(kept: Kept, old: int, new: int) -> list[tuple[int, int]] | None:
     runs: list[tuple[int, int]] = []
     total = 0
     for entry in kept:
-        start, stop = (-1, entry) if isinstance(entry, int) else entry
-        if start < 0:
-            total += stop
-        elif start <= stop <= old:
-            total += stop - start
-        else:
+        start, stop, most = (0, entry, new) if isinstance(entry, int) else (*entry, old)
+        if not 0 <= start <= stop <= most:
             return None
-        if stop > max(start, 0):
-            runs.append((start, stop))
+        total += stop - start
+        if stop > start:
+            runs.append((-1, stop) if isinstance(entry, int) else (start, stop))
     return runs if total == new else None
 
 

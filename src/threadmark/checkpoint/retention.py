@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
+from threadmark.checkpoint.address import MAIN
 from threadmark.errors import InvalidArgumentError
 
 __all__ = ["LATEST", "HeadNode", "Node", "Plan", "Rule", "kept_for_runs", "plan", "rule_of"]
@@ -108,23 +109,24 @@ def rule_of(
     return LATEST
 
 
-def plan(nodes: Iterable[Node], heads: Iterable[HeadNode], rule: Rule, now: int) -> Plan:
+def plan(nodes: Sequence[Node], heads: Sequence[HeadNode], rule: Rule, now: int) -> Plan:
     """Decide what a rule does to a thread."""
     by_seq = {node.seq: node for node in nodes}
-    tips = [head for head in heads if rule.automatic or not head.automatic]
+    named = {head.ns for head in heads if not head.automatic}
+    tips = [head for head in heads if rule.automatic or not head.automatic or head.ns not in named]
     kept = {node.seq for head in tips for node in _line(by_seq, head.seq, rule.last)}
     if rule.since is not None:
         kept |= {seq for seq, node in by_seq.items() if node.created >= now - rule.since}
     return _plan(by_seq, heads, kept)
 
 
-def kept_for_runs(nodes: Iterable[Node], heads: Iterable[HeadNode], run_ids: Collection[str]) -> Plan:
+def kept_for_runs(nodes: Sequence[Node], heads: Sequence[HeadNode], run_ids: Collection[str]) -> Plan:
     """Decide what deleting the checkpoints of runs does to a thread."""
     by_seq = {node.seq: node for node in nodes}
     return _plan(by_seq, heads, {seq for seq, node in by_seq.items() if node.run_id not in run_ids})
 
 
-def _plan(by_seq: Mapping[int, Node], heads: Iterable[HeadNode], kept: set[int]) -> Plan:
+def _plan(by_seq: Mapping[int, Node], heads: Sequence[HeadNode], kept: set[int]) -> Plan:
     _drop_orphans(by_seq, kept)
     parents = {
         seq: _nearest(by_seq, kept, node.parent)
@@ -136,7 +138,19 @@ def _plan(by_seq: Mapping[int, Node], heads: Iterable[HeadNode], kept: set[int])
         if head.seq not in kept:
             nearest = _nearest(by_seq, kept, head.seq)
             ends[head] = None if nearest is None or head.automatic else by_seq[nearest]
+    _keep_a_head(by_seq, heads, kept, ends)
     return Plan([node for seq, node in by_seq.items() if seq not in kept], parents, ends)
+
+
+def _keep_a_head(
+    by_seq: Mapping[int, Node], heads: Sequence[HeadNode], kept: set[int], ends: dict[HeadNode, Node | None]
+) -> None:
+    """See to it that a namespace of which something is left has a branch, which ends with the newest."""
+    left = {head.ns for head in heads if ends.get(head, head) is not None}
+    newest = {by_seq[seq].ns: by_seq[seq] for seq in sorted(kept)}
+    for ns in newest.keys() - left:
+        last = min((head for head in heads if head.ns == ns), key=lambda head: (head.branch != MAIN, head))
+        ends[last] = newest[ns]
 
 
 def _line(by_seq: Mapping[int, Node], seq: int | None, length: int) -> Iterable[Node]:

@@ -64,21 +64,16 @@ def log_row(thread_id: str, ns: str, channel: str, log: str, start: int) -> Row:
 
 @dataclass(slots=True)
 class Logs:
-    """Runs of items that were read from logs: for each log where its run begins, and the items."""
+    """Runs of items that were read from logs: for each log where they begin, and the items."""
 
-    runs: dict[LogKey, tuple[int, list[bytes]]] = field(default_factory=dict)
+    runs: dict[LogKey, list[tuple[int, list[bytes]]]] = field(default_factory=dict)
 
-    def holds(self, key: LogKey, low: int, high: int) -> bool:
-        """Tell whether a run of items was read."""
-        start, items = self.runs.get(key, (0, []))
-        return bool(items) and start <= low and high <= start + len(items)
-
-    def with_known(self, key: LogKey, low: int, high: int) -> tuple[int, int]:
-        """Return a run of items made longer so that nothing that was read is forgotten."""
-        if key not in self.runs:
-            return low, high
-        start, items = self.runs[key]
-        return min(low, start), max(high, start + len(items))
+    def run(self, key: LogKey, low: int, high: int) -> tuple[int, list[bytes]] | None:
+        """Return a run that holds the items from `low` to `high`, if one was read."""
+        for start, items in self.runs.get(key, ()):
+            if start <= low and high <= start + len(items):
+                return start, items
+        return None
 
     def items(self, space: int, channel: str, slices: Iterable[Slice[str]]) -> list[bytes]:
         """Return the items of slices.
@@ -88,10 +83,10 @@ class Logs:
         """
         found: list[bytes] = []
         for log, low, high in slices:
-            key = (space, channel, log)
-            if not self.holds(key, low, high):
+            run = self.run((space, channel, log), low, high)
+            if run is None:
                 raise StorageCorruptError(f"Items {low} to {high} of a list in channel {channel!r} are gone.")
-            start, items = self.runs[key]
+            start, items = run
             found += items[low - start : high - start]
         return found
 
@@ -190,34 +185,35 @@ def _merge(
 
 def load_logs(source: Source, logs: Logs, wanted: Mapping[ListKey, Iterable[Slice[str]]]) -> Operation[None]:
     """Read the items of slices, by list, unless they were read before."""
-    ranges = []
-    spaces = {}
-    for (space, ns, channel), slices in wanted.items():
-        spaces[space] = ns
-        for log, (low, high) in _hulls(slices).items():
-            key = (space, channel, log)
-            if not logs.holds(key, low, high):
-                ranges.append([*key, *logs.with_known(key, low, high)])
+    spaces = {space: ns for space, ns, _ in wanted}
+    ranges = [
+        (space, channel, log, low, high)
+        for (space, _, channel), slices in wanted.items()
+        for log, low, high in _united(slices)
+        if logs.run((space, channel, log), low, high) is None
+    ]
     if not ranges:
         return
     rows = yield Execute(source.sql.get_chunks, (json.dumps(ranges), source.thread))
-    found: dict[LogKey, tuple[int, list[bytes]]] = {}
-    for space, channel, log, start, count, sizes, tag, data in sorted(rows, key=lambda row: row[3]):
+    chunks = {(space, channel, log, start): rest for space, channel, log, start, *rest in rows}
+    for (space, channel, log, start), (count, sizes, tag, data) in sorted(chunks.items()):
         row = log_row(source.thread_id, spaces[space], channel, log, start)
         _, content = source.rows.opened(row, (tag, data))
-        first, items = found.setdefault((space, channel, log), (start, []))
-        if first + len(items) != start:
-            raise StorageCorruptError(f"A list in channel {channel!r} has a gap before item {start}.")
-        items += _split(content, count, sizes)
-    logs.runs.update(found)
+        runs = logs.runs.setdefault((space, channel, log), [])
+        if not runs or runs[-1][0] + len(runs[-1][1]) != start:
+            runs.append((start, []))
+        runs[-1][1].extend(_split(content, count, sizes))
 
 
-def _hulls(slices: Iterable[Slice[str]]) -> dict[str, tuple[int, int]]:
-    hulls: dict[str, tuple[int, int]] = {}
-    for log, low, high in slices:
-        first, last = hulls.get(log, (low, high))
-        hulls[log] = (min(first, low), max(last, high))
-    return hulls
+def _united(slices: Iterable[Slice[str]]) -> list[Slice[str]]:
+    """Return the ranges that slices cover, without overlaps."""
+    united: list[Slice[str]] = []
+    for log, low, high in sorted(slices):
+        if united and united[-1][0] == log and low <= united[-1][2]:
+            united[-1] = (log, united[-1][1], max(high, united[-1][2]))
+        else:
+            united.append((log, low, high))
+    return united
 
 
 def _split(content: bytes, count: int, sizes: bytes | None) -> list[bytes]:

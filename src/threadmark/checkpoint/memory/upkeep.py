@@ -80,6 +80,9 @@ class Tending(Shelf):
             del thread[node.ns][node.id], thread[node.ns].facts[node.id]
             self.writes.pop((thread_id, node.ns, node.id), None)
         if decided.dropped:
+            thread.last = max(
+                (fact.seq for space in thread.values() for fact in space.facts.values()), default=0
+            )
             self._collect(thread_id, thread)
 
     def _collect(self, thread_id: str, thread: Thread) -> None:
