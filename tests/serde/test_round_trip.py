@@ -1,0 +1,133 @@
+"""A value comes back as it went in, or is refused when it is written."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from threadmark.checkpoint.serde import wire
+from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from . import sample_types as t
+from .same import same
+from .values import anything, scalars
+
+MANY = settings(max_examples=500, deadline=None)
+
+
+@MANY
+@given(value=anything)
+def test_whatever_is_kept_comes_back_equal_and_of_the_same_type(
+    serde: JsonPlusSerializer, value: Any
+) -> None:
+    assert same(serde.loads_typed(serde.dumps_typed(value)), value)
+
+
+@MANY
+@given(value=scalars)
+def test_a_single_value_comes_back_by_itself_and_inside_every_plain_container(
+    serde: JsonPlusSerializer, value: Any
+) -> None:
+    nested = {"a": [value, {"b": value}], "c": (value,)}
+    assert same(serde.loads_typed(serde.dumps_typed(value)), value)
+    assert same(serde.loads_typed(serde.dumps_typed(nested)), nested)
+
+
+@MANY
+@given(value=anything)
+def test_what_was_read_is_written_as_the_same_bytes(serde: JsonPlusSerializer, value: Any) -> None:
+    stored = serde.dumps_typed(value)
+    assert serde.dumps_typed(serde.loads_typed(stored)) == stored
+
+
+@MANY
+@given(items=st.lists(anything, max_size=5))
+def test_items_of_a_list_make_up_the_list(serde: JsonPlusSerializer, items: list[Any]) -> None:
+    encoded = serde.dumps_items(items)
+    assert encoded is not None
+    assert ("msgpack", wire.array(encoded)) == serde.dumps_typed(items)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"), float("-inf"), -0.0, 2**70, -(2**64), "", b"", [], {}, (), set(), frozenset(),
+        "\0", "a\ud800b", {"\udfff": "\ud800"}, {(1, (2,)): {3}}, {1: {2: 3}}, {None: 1, True: 2, 1.5: 3},
+        {2**80: 1}, {b"k": 1}, {t.Color.RED: 1, t.MyStr("k"): 2, t.MyInt(5): 3}, {"1": 1, 1: 2},
+        [bytearray(b"a"), b"a"], {"k": [bytearray()]}, {"b": 0.1, "ą": [bytearray(b"x" * 150)]},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_values_that_formats_like_to_bend_stay_straight(serde: JsonPlusSerializer, value: Any) -> None:
+    assert same(serde.loads_typed(serde.dumps_typed(value)), value)
+
+
+@pytest.mark.parametrize("make", [str, lambda n: b"x" * n, lambda n: "ą" * (n // 2)])
+def test_a_hundred_megabytes_fit(serde: JsonPlusSerializer, make: Any) -> None:
+    value = make(100_000_000) if make is not str else "x" * 100_000_000
+    assert serde.loads_typed(serde.dumps_typed([value]))[0] == value
+
+
+def test_plain_values_are_plain_message_pack(serde: JsonPlusSerializer) -> None:
+    assert serde.dumps_typed({}) == ("msgpack", b"\x80")
+    assert serde.dumps_typed("pavaneeshwar") == ("msgpack", b"\xacpavaneeshwar")
+    assert serde.dumps_typed({1: [None, True]}) == ("msgpack", b"\x81\x01\x92\xc0\xc3")
+    assert serde.dumps_typed(None) == ("null", b"")
+    assert serde.dumps_typed(b"raw") == ("bytes", b"raw")
+    assert serde.dumps_typed(bytearray(b"raw")) == ("bytearray", b"raw")
+
+
+def test_one_object_may_stand_in_several_places(serde: JsonPlusSerializer) -> None:
+    shared = t.Point([1], {"k": (1,)})
+    value = [shared, {"again": shared}, (shared, shared.x)]
+    assert same(serde.loads_typed(serde.dumps_typed(value)), value)
+
+
+def test_nesting_goes_as_deep_as_it_says(serde: JsonPlusSerializer) -> None:
+    plain: Any = 1
+    for _ in range(wire.MAX_PLAIN_DEPTH):
+        plain = [plain]
+    assert serde.loads_typed(serde.dumps_typed(plain)) == plain
+    linked: Any = None
+    for number in range(wire.MAX_OBJECT_DEPTH):
+        linked = t.Point(number, linked)
+    assert serde.loads_typed(serde.dumps_typed(linked)) == linked
+
+
+def test_what_a_class_overrides_does_not_run() -> None:
+    serde = JsonPlusSerializer().allow(t.Shouting)
+    value = dict.__new__(t.Shouting)
+    dict.update(value, a=1, b=2)
+    loaded = serde.loads_typed(serde.dumps_typed(value))
+    assert type(loaded) is t.Shouting
+    assert dict(dict.items(loaded)) == {"a": 1, "b": 2}
+
+
+def test_a_rebuilt_dataclass_is_not_initialized_again(serde: JsonPlusSerializer) -> None:
+    value = t.Derived(3)
+    value.total, value.label = 100, "changed"
+    assert value.expensive == 1000
+    loaded = serde.loads_typed(serde.dumps_typed(value))
+    assert (loaded.total, loaded.label, loaded.extra) == (100, "changed", [3])
+    assert "expensive" not in vars(loaded), "what can be computed again is not stored"
+
+
+def test_a_thread_may_use_the_serializer_while_another_fails_in_it(serde: JsonPlusSerializer) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from threadmark.errors import SerializationError
+
+    def work(number: int) -> bool:
+        if number % 2:
+            with pytest.raises(SerializationError):
+                serde.dumps_typed([t.Point(number), sys])
+            return True
+        value = [t.Point(number, {"n": (number,)})]
+        return bool(serde.loads_typed(serde.dumps_typed(value)) == value)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(2000)))
