@@ -19,13 +19,13 @@ from threadmark.errors import GraphError, InvalidUpdateError
 from threadmark.graph.outputs import output_writer, router
 from threadmark.graph.schema import Schema, updates_from
 from threadmark.pregel.call import Func, hints_of, make_func
-from threadmark.pregel.draw import Drawing
 from threadmark.pregel.main import Pregel
 from threadmark.pregel.plan import Branch, Channels, Node, Plan, Write
 from threadmark.types import Send, TimeoutPolicy
 
 if TYPE_CHECKING:
     from threadmark.graph.state import BranchSpec, NodeSpec, StateGraph
+    from threadmark.pregel.draw import Drawing
 
 __all__ = ["draw", "make_plan", "validate"]
 
@@ -319,9 +319,7 @@ def held_graphs(code: Any) -> tuple[Pregel, ...]:
 
 def known_types(builder: StateGraph[Any, Any, Any, Any]) -> frozenset[type]:
     """Return every class that the schemas of a graph and of its sub-graphs name."""
-    from threadmark.checkpoint import serde
-
-    collect_types = getattr(serde, "collect_types", lambda schema: set())
+    from threadmark.checkpoint.serde.schema import collect_types
 
     found: set[type] = set()
     for schema in builder.schemas:
@@ -337,6 +335,8 @@ def known_types(builder: StateGraph[Any, Any, Any, Any]) -> frozenset[type]:
 
 def draw(builder: StateGraph[Any, Any, Any, Any], xray: bool | int) -> Drawing:
     """Return the picture of a graph."""
+    from threadmark.pregel.draw import Drawing
+
     notes = builder.notes
     edges: list[tuple[str, str, str | None, bool]] = [(s, e, None, False) for s, e in notes.edges]
     edges += [(s, e, None, False) for ss, e in notes.joins for s in ss]

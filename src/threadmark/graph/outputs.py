@@ -79,7 +79,7 @@ def output_writer(
             raise ParentCommand(given)
         if given.graph is not None:
             raise InvalidUpdateError(f"Node {name!r}: Command.graph must be None or Command.PARENT.")
-        writes = command_update(given.update)
+        writes = root_updates(given.update) if ROOT in known else command_update(given.update)
         targets = [given.goto] if isinstance(given.goto, str | Send) else given.goto
         return writes + [write for target in targets for write in goto(name, target, nodes)]
 
@@ -96,7 +96,6 @@ def output_writer(
         return [] if output is None else [(ROOT, output)]
 
     if ROOT in known:
-        command_update = root_updates
         return lambda output: root_updates(output) + follow
     return lambda output: updates(output) + follow
 

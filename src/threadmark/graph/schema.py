@@ -190,7 +190,8 @@ def check_reducer(key: str, reducer: Callable[..., Any]) -> None:
         signature.bind(None, None)
     except TypeError as error:
         raise GraphError(
-            f"The reducer of {key!r} must be callable with (old, new): {reducer!r} has the signature {signature}."
+            f"The reducer of {key!r} must be callable with (old, new), but {reducer!r} has the signature "
+            f"{signature}."
         ) from error
 
 

@@ -301,6 +301,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             raise GraphError(
                 f"The node {source!r} already has a condition {func.name!r}. Name this one anew."
             )
+        mapping: dict[Hashable, str] | None
         mapping = {name: name for name in path_map} if isinstance(path_map, list | tuple) else path_map
         answers = literal_answers(path)
         if mapping is None and answers:

@@ -15,15 +15,15 @@ from typing import Any
 
 from threadmark.checkpoint.base import Commit, TaskCommit
 from threadmark.errors import NodeCancelledError, NodeTimeoutError
+from threadmark.pregel.acommitter import AsyncCommitter
 from threadmark.pregel.body import CacheGet, CachePut, Call, Sleep, execute
 from threadmark.pregel.call import Func
-from threadmark.pregel.committer import AsyncCommitter
 from threadmark.pregel.drive import Abandoned, deliver, moment, time_left
 from threadmark.pregel.messages import returned_messages
 from threadmark.pregel.rules import Task
 from threadmark.pregel.run import Run
 from threadmark.pregel.scope import Session, TaskScope
-from threadmark.pregel.spec import Emit, Execute, Finished, Mark, Stop, Wait
+from threadmark.pregel.spec import Execute, Finished, Mark, Stop, Wait
 from threadmark.pregel.stream import Chunk
 
 __all__ = ["adrive"]
@@ -36,17 +36,17 @@ async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
     steps = run.go()
     answer: Any = None
     error: BaseException | None = None
+    abandoned = False
     try:
         while True:
             try:
                 command = steps.send(answer) if error is None else steps.throw(error)
             except StopIteration:
                 break
-            answer = None
+            answer = error = None
             try:
-                kind = type(command)
-                if kind is Execute or kind is Wait:
-                    if kind is Execute:
+                if isinstance(command, Execute | Wait):
+                    if isinstance(command, Execute):
                         if committer is not None:
                             await committer.check()
                         answer = await runner.start(command.tasks)
@@ -56,21 +56,19 @@ async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
                             answer = [item, *runner.ready()]
                         elif item.mode in session.own_modes or item.mode in session.outer_modes:
                             yield item
-                elif kind is Commit or kind is TaskCommit:
+                elif isinstance(command, Commit | TaskCommit):
+                    assert committer is not None
                     await committer.take(command)
-                elif kind is Mark:
+                elif isinstance(command, Mark):
                     answer = moment(session, command.version)
-                elif kind is Emit:
-                    if not isinstance(error, Abandoned):
-                        for chunk in deliver(command.chunks, session):
-                            yield chunk
-                else:
-                    assert kind is Stop
+                elif isinstance(command, Stop):
                     answer = await runner.stop()
-                error = None
+                elif not abandoned:
+                    for chunk in deliver(command.chunks, session):
+                        yield chunk
             except GeneratorExit:
-                error = Abandoned()
-            except BaseException as failure:
+                error, abandoned = Abandoned(), True
+            except BaseException as failure:  # noqa: BLE001 - whatever it is, the run decides what follows
                 error = failure
     except Abandoned:
         return
@@ -165,7 +163,7 @@ class AsyncRunner:
             while True:
                 try:
                     answer = await self.meet(need, scope)
-                except BaseException as error:
+                except BaseException as error:  # noqa: BLE001 - thrown into the task's own code
                     need = body.throw(error)
                 else:
                     need = body.send(answer)
@@ -176,7 +174,7 @@ class AsyncRunner:
             return Finished(task)
         except (KeyboardInterrupt, SystemExit, asyncio.CancelledError):
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - the run decides what a task's error means
             return Finished(task, error)
         finally:
             leave()

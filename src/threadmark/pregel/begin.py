@@ -183,14 +183,21 @@ def give_answers(run: Run, tasks: list[Task], answers: Mapping[str, Any]) -> Ste
     """Give each task the answers to its own questions, and save them; hold back tasks that got none."""
     saves: list[TaskWrites] = []
     for task in tasks:
-        if task.writes is not None or not task.interrupts:
-            continue
-        if place_answers(task, answers):
+        if task.writes is None and answer_task(task, answers):
             saves.append(TaskWrites(*task.saved_writes[:2], [(RESUME, task.answers)]))
-        elif answers and task.unanswered() and not any(i.id in answers for i in task.interrupts):
-            task.stalled = True
     if saves and run.spec.saves:
         yield run.task_commit(saves)
+
+
+def answer_task(task: Task, answers: Mapping[str, Any]) -> bool:
+    """Give an unfinished task the answers to its own questions, and tell whether it got any. It is held back
+    if there are answers, but none for it or for what runs inside it.
+    """
+    if place_answers(task, answers):
+        return True
+    if answers and task.unanswered() and not any(i.id in answers for i in task.interrupts):
+        task.stalled = True
+    return False
 
 
 def place_answers(task: Task, answers: Mapping[str, Any]) -> bool:

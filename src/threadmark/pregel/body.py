@@ -6,18 +6,21 @@ attempt, a look into the cache) and is sent the result. What is retried and for 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import logging
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from threadmark.errors import GraphBubbleUp, NodeError, ParentCommand
+from threadmark.errors import GraphBubbleUp, GraphInterrupt, NodeError, ParentCommand
 from threadmark.pregel.call import Func
 from threadmark.pregel.plan import Write
 from threadmark.pregel.rules import Task, preview
 from threadmark.pregel.scope import TaskScope
 from threadmark.types import CachePolicy, RetryPolicy
 
-__all__ = ["CacheGet", "CachePut", "Call", "Need", "Sleep", "execute"]
+__all__ = ["CacheGet", "CachePut", "Call", "Join", "Need", "Sleep", "execute"]
+
+log = logging.getLogger("threadmark.pregel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,20 @@ class CachePut:
     ttl: int | None
 
 
-Need: TypeAlias = Call | Sleep | CacheGet | CachePut
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Wait for tasks that were called. No answer.
+
+    Attributes:
+        calls: The calls.
+        cancel: Do not begin those that have not begun, and cancel the others where that is possible.
+    """
+
+    calls: Sequence[Any]
+    cancel: bool
+
+
+Need: TypeAlias = Call | Sleep | CacheGet | CachePut | Join
 Body: TypeAlias = Generator[Need, Any, list[Write]]
 
 
@@ -88,7 +104,8 @@ def cache_key(task: Task, policy: CachePolicy, scope: TaskScope) -> tuple[tuple[
     key = policy.key_func(task.input)
     if isinstance(key, bytes):
         key = key.hex()
-    return (cache_namespace(scope.session.run.plan.name, task.name), key)
+    own = task.node.cache_namespace
+    return (own or cache_namespace(scope.session.run.plan.name, task.name), key)
 
 
 def cache_namespace(graph: str, node: str) -> tuple[str, ...]:
@@ -102,7 +119,7 @@ def run_node(task: Task, scope: TaskScope) -> Body:
     call = Call(node.func, task.input, timeout_of(task), node.idle_timeout)
     while True:
         try:
-            output = yield call
+            output = yield from attempt(call, scope)
             break
         except ParentCommand as bubble:
             # A sub-graph's command for its parent: this node is the one that carries it out.
@@ -116,7 +133,8 @@ def run_node(task: Task, scope: TaskScope) -> Body:
                 if node.on_error is None:
                     raise
                 scope.error = NodeError(node.name, error)
-                output = yield Call(node.on_error, task.input)
+                scope.over = False
+                output = yield from attempt(Call(node.on_error, task.input), scope)
                 break
             yield Sleep(delay(policy, scope.attempt), policy.jitter)
         scope.restart(scope.attempt + 1)
@@ -128,6 +146,54 @@ def run_node(task: Task, scope: TaskScope) -> Body:
         answer = yield Call(branch.path, branch.read(preview(run.channels, writes), run.managed()))
         writes = [*writes, *branch.route(answer)]
     return writes
+
+
+def attempt(call: Call, scope: TaskScope) -> Generator[Need, Any, Any]:
+    """Call user code once. It is over only when the tasks that it has called are, too.
+
+    Raises:
+        GraphInterrupt: The code, or a task that it has called, asks a question.
+    """
+    try:
+        output = yield call
+    except BaseException as error:
+        scope.over = True
+        if scope.called:
+            yield from settle(scope, error)
+        raise
+    scope.over = True
+    if scope.called:
+        yield from settle(scope, None)
+    return output
+
+
+def settle(scope: TaskScope, error: BaseException | None) -> Generator[Need, Any, None]:
+    """Wait for the tasks that an attempt has called, and pause for all their questions together.
+
+    Args:
+        scope: The attempt.
+        error: How its code ended.
+    """
+    pausing = error is None or isinstance(error, GraphInterrupt)
+    try:
+        yield Join(scope.called, cancel=not pausing)
+    except BaseException:
+        yield Join(scope.called, cancel=True)
+        raise
+    asked = error.interrupts if isinstance(error, GraphInterrupt) else ()
+    inside = [question for called in scope.called for question in called.task.interrupts]
+    if pausing and inside:
+        unique = {question.id: question for question in [*inside, *asked]}
+        raise GraphInterrupt(list(unique.values()))
+    if error is None:
+        report_unseen(scope)
+
+
+def report_unseen(scope: TaskScope) -> None:
+    """Log the errors of called tasks that nobody has looked at: the node has ended well without them."""
+    for called in scope.called:
+        if called.task.error is not None and not getattr(called.handle, "seen", True):
+            log.warning("A task that nobody waited for has failed.", exc_info=called.task.error)
 
 
 def timeout_of(task: Task) -> float | None:

@@ -9,14 +9,15 @@ With durability "exit" a sub-graph's commits wait for those of the graph around 
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from threadmark.checkpoint.base import Commit, Head, Loaded, TaskCommit
 from threadmark.pregel.scope import Session
 
-__all__ = ["AsyncCommitter", "Committer", "SyncCommitter"]
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+__all__ = ["Committer", "SyncCommitter"]
 
 
 class Committer:
@@ -50,7 +51,7 @@ class Committer:
 
     def hold(self, prepared: Any) -> None:
         """Keep a commit of this sub-graph until the graph around it has saved."""
-        outermost = self.outer
+        outermost: Any = self.outer
         while outermost.outer is not None:
             outermost = outermost.outer
         outermost.waiting.append(prepared)
@@ -69,7 +70,10 @@ class SyncCommitter(Committer):
         if self.outer is not None:
             self.hold(prepared)
         elif self.durability == "async" and not self.saver.commit_inline:
-            self.pool = self.pool or ThreadPoolExecutor(1, "threadmark-commit")
+            if self.pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self.pool = ThreadPoolExecutor(1, "threadmark-commit")
             self.under_way = self.pool.submit(self.write, prepared)
         else:
             self.write(prepared)
@@ -99,59 +103,3 @@ class SyncCommitter(Committer):
         finally:
             if self.pool is not None:
                 self.pool.shutdown()
-
-
-class AsyncCommitter(Committer):
-    """Saves from an event loop."""
-
-    under_way: asyncio.Task[None] | None = None
-
-    async def take(self, work: Commit | TaskCommit) -> None:
-        """Save a commit, or have it saved while the run goes on."""
-        await self.drain()
-        prepared = self.prepare(work)
-        if self.outer is not None:
-            self.hold(prepared)
-        elif self.durability == "async":
-            self.under_way = asyncio.ensure_future(self.write(prepared))
-        else:
-            await until_done(asyncio.ensure_future(self.write(prepared)))
-
-    async def write(self, prepared: Any) -> None:
-        """Save a prepared commit, and then what sub-graphs have waiting."""
-        self.head = await self.saver.acommit(prepared) or self.head
-        waiting, self.waiting = self.waiting, []
-        for held in waiting:
-            await self.saver.acommit(held)
-
-    async def drain(self) -> None:
-        """Wait for what is being saved; raise what went wrong."""
-        under_way, self.under_way = self.under_way, None
-        if under_way is not None:
-            await until_done(under_way)
-
-    async def check(self) -> None:
-        """Raise what went wrong with a commit that has ended meanwhile."""
-        if self.under_way is not None and self.under_way.done():
-            await self.drain()
-
-    async def close(self) -> None:
-        """Wait for what is being saved."""
-        await self.drain()
-
-
-async def until_done(task: asyncio.Task[None]) -> None:
-    """Wait for a task to end; a cancellation of the waiter is passed on only after that."""
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise
-            cancelled = error
-        except BaseException:
-            break
-    if cancelled is not None:
-        raise cancelled
-    task.result()

@@ -9,11 +9,9 @@ from __future__ import annotations
 import queue
 import random
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
+from collections.abc import Generator, Iterator, Sequence
 from contextvars import copy_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from threadmark.checkpoint.base import Commit, TaskCommit
 from threadmark.errors import NodeCancelledError, NodeTimeoutError
@@ -24,8 +22,11 @@ from threadmark.pregel.messages import returned_messages
 from threadmark.pregel.rules import Task
 from threadmark.pregel.run import Run
 from threadmark.pregel.scope import Session, TaskScope
-from threadmark.pregel.spec import Emit, Execute, Finished, Mark, Stop, Wait
+from threadmark.pregel.spec import Execute, Finished, Mark, Stop, Wait
 from threadmark.pregel.stream import Chunk
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["Abandoned", "drive", "moment"]
 
@@ -48,38 +49,36 @@ def drive(run: Run, session: Session) -> Iterator[Chunk]:
     steps = run.go()
     answer: Any = None
     error: BaseException | None = None
+    abandoned = False
     try:
         while True:
             try:
                 command = steps.send(answer) if error is None else steps.throw(error)
             except StopIteration:
                 break
-            answer = None
+            answer = error = None
             try:
-                kind = type(command)
-                if kind is Execute:
+                if isinstance(command, Execute):
                     if committer is not None:
                         committer.check()
                     if len(command.tasks) == 1 and not session.listens_inside:
                         answer = runner.run_here(command.tasks[0])
                     else:
                         answer = yield from runner.start(command.tasks)
-                elif kind is Commit or kind is TaskCommit:
+                elif isinstance(command, Commit | TaskCommit):
+                    assert committer is not None
                     committer.take(command)
-                elif kind is Mark:
+                elif isinstance(command, Mark):
                     answer = moment(session, command.version)
-                elif kind is Emit:
-                    if not isinstance(error, Abandoned):
-                        yield from deliver(command.chunks, session)
-                elif kind is Wait:
+                elif isinstance(command, Wait):
                     answer = yield from runner.wait()
-                else:
-                    assert kind is Stop
+                elif isinstance(command, Stop):
                     answer = runner.stop()
-                error = None
+                elif not abandoned:
+                    yield from deliver(command.chunks, session)
             except GeneratorExit:
-                error = Abandoned()
-            except BaseException as failure:
+                error, abandoned = Abandoned(), True
+            except BaseException as failure:  # noqa: BLE001 - whatever it is, the run decides what follows
                 error = failure
     except Abandoned:
         return
@@ -89,7 +88,7 @@ def drive(run: Run, session: Session) -> Iterator[Chunk]:
             committer.close()
 
 
-def deliver(chunks: Any, session: Session) -> Iterator[Chunk]:
+def deliver(chunks: Sequence[Chunk], session: Session) -> Iterator[Chunk]:
     """Give chunks to the run's own caller and to the root's, each those that it listens to."""
     for chunk in chunks:
         if session.outer_modes and chunk.mode in session.outer_modes and session.ns and session.send:
@@ -119,19 +118,21 @@ class Runner:
         self.inline = None
         return [finished]
 
-    def start(self, tasks: list[Task]) -> Iterator[Any]:
+    def start(self, tasks: list[Task]) -> Generator[Chunk, None, list[Finished]]:
         """Start tasks; yield chunks from inside them; return the first that finish."""
         session = self.session
         if session.parent is None or session.own_modes & {"custom", "messages"}:
             session.send = self.inbox.put
         if self.pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self.pool = ThreadPoolExecutor(session.max_concurrency or 32, "threadmark-task")
         for task in tasks:
             context = copy_context()
             self.running[task] = self.pool.submit(context.run, self.perform_and_tell, task)
         return (yield from self.wait())
 
-    def wait(self) -> Iterator[Any]:
+    def wait(self) -> Generator[Chunk, None, list[Finished]]:
         """Yield chunks until a task finishes; return all that have finished."""
         finished: list[Finished] = []
         while not finished or not self.inbox.empty():
@@ -179,7 +180,7 @@ class Runner:
             while True:
                 try:
                     answer = self.meet(need, scope)
-                except BaseException as error:
+                except BaseException as error:  # noqa: BLE001 - thrown into the task's own code
                     need = body.throw(error)
                 else:
                     need = body.send(answer)
@@ -190,7 +191,7 @@ class Runner:
             return Finished(task)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - the run decides what a task's error means
             return Finished(task, error)
         finally:
             leave()
@@ -215,6 +216,8 @@ class Runner:
 
         Python cannot stop a thread: code that is given up on runs on, and its result is dropped.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         last_beat = [time.monotonic()]
         scope.beat = lambda: last_beat.__setitem__(0, time.monotonic())
         watcher = ThreadPoolExecutor(1, "threadmark-timeout")
@@ -225,7 +228,7 @@ class Runner:
                 left, limit = time_left(call, started, last_beat[0])
                 try:
                     return future.result(max(left, 0))
-                except FutureTimeout:
+                except TimeoutError:
                     if future.done():
                         raise
                     if time_left(call, started, last_beat[0])[0] <= 0:

@@ -208,7 +208,7 @@ class Edit:
             return START if START in self.plan.nodes else nodes[0]
         if len(nodes) == 1:
             return nodes[0]
-        last = max(version for version, _ in ran)  # type: ignore[type-var]
+        last = max(version for version, _ in ran)
         names = sorted(name for version, name in ran if version == last)
         if len(names) > 1:
             raise InvalidUpdateError(f"{', '.join(names)} ran last, all of them: say which with as_node=...")

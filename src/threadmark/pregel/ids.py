@@ -6,6 +6,7 @@ Pure functions of a moment; whoever calls them brings the time and the random bi
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 __all__ = ["Moment", "checkpoint_id", "ticks_of", "timestamp"]
@@ -47,6 +48,11 @@ def ticks_of(identifier: str) -> int:
 
 def timestamp(ticks: int) -> str:
     """Return a time as ISO 8601 text in UTC, with microseconds."""
-    micros = (ticks - EPOCH_TICKS) // 10
-    seconds, micros = divmod(micros, 1_000_000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros).isoformat(timespec="microseconds")
+    seconds, micros = divmod((ticks - EPOCH_TICKS) // 10, 1_000_000)
+    return f"{second_text(seconds)}.{micros:06d}+00:00"
+
+
+@lru_cache(maxsize=8)
+def second_text(seconds: int) -> str:
+    """Return a whole second as text. Consecutive supersteps mostly share it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -159,7 +159,8 @@ def launch_root(
     thread_id = thread_of(full)
     if saver is not None and thread_id is None:
         raise InvalidArgumentError(
-            "A graph with a checkpointer needs to know the thread: config={'configurable': {'thread_id': ...}}."
+            "A graph with a checkpointer needs to know the thread: pass "
+            "config={'configurable': {'thread_id': ...}}."
         )
     spec = new_spec(graph, given, full, options, durability)
     session = new_session(graph, full, options, durability, None)
@@ -185,8 +186,8 @@ def root_address(thread_id: str, configurable: Mapping[str, Any], session: Sessi
         known = configurable.get("checkpoint_map") or {}
         if checkpoint_id and "" not in known:
             raise InvalidArgumentError(
-                "This config names a checkpoint of a sub-graph but not of the graph around it. Take the config "
-                "from get_state(..., subgraphs=True), or from the sub-graph's own history."
+                "This config names a checkpoint of a sub-graph but not of the graph around it. Take the "
+                "config from get_state(..., subgraphs=True), or from the sub-graph's own history."
             )
         session.replays = {plain(n): (n, c) for n, c in known.items() if n and c}
         if checkpoint_id:
@@ -325,7 +326,8 @@ def merged(base: RunnableConfig | None, config: RunnableConfig | None) -> Runnab
                 raise InvalidArgumentError(f"config[{key!r}] must be a dict, not {type(value).__name__}.")
             result[key] = {**(result.get(key) or {}), **value}
         elif key == "tags":
-            result[key] = list(dict.fromkeys([*(result.get(key) or ()), *value]))
+            tags: list[str] = list(value)  # type: ignore[call-overload]
+            result[key] = list(dict.fromkeys([*(result.get(key) or ()), *tags]))
         else:
             result[key] = value
     return result  # type: ignore[return-value]

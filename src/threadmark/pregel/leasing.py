@@ -6,11 +6,10 @@ process dies. A commit of a run that lost its lease is refused by the saver.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from threadmark.checkpoint.base import BaseCheckpointSaver
@@ -18,7 +17,7 @@ from threadmark.checkpoint.leases import Lease
 from threadmark.errors import ThreadmarkError
 from threadmark.types import OnConflict
 
-__all__ = ["ahold", "hold"]
+__all__ = ["hold", "needed"]
 
 log = logging.getLogger("threadmark.pregel")
 
@@ -54,37 +53,6 @@ def keep_renewing(lease: Lease, over: threading.Event) -> None:
     while not over.wait(lease.ttl.total_seconds() / 3):
         try:
             lease.renew()
-        except ThreadmarkError as error:
-            log.warning("The lease on thread %r could not be renewed: %s", lease.thread_id, error)
-            return
-
-
-@asynccontextmanager
-async def ahold(
-    saver: BaseCheckpointSaver[Any] | None, thread_id: str | None, mode: OnConflict
-) -> AsyncIterator[Lease | None]:
-    """Async `hold`."""
-    if saver is None or thread_id is None or not needed(saver, thread_id, mode):
-        yield None
-        return
-    lease = saver.lease(thread_id)
-    await lease.aacquire()
-    renewer = asyncio.create_task(akeep_renewing(lease))
-    try:
-        yield lease
-    finally:
-        renewer.cancel()
-        with suppress(asyncio.CancelledError):
-            await renewer
-        await lease.arelease()
-
-
-async def akeep_renewing(lease: Lease) -> None:
-    """Async `keep_renewing`."""
-    while True:
-        await asyncio.sleep(lease.ttl.total_seconds() / 3)
-        try:
-            await lease.arenew()
         except ThreadmarkError as error:
             log.warning("The lease on thread %r could not be renewed: %s", lease.thread_id, error)
             return

@@ -5,30 +5,24 @@ Each method prepares a run or an operation and hands it to a driver. What happen
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from threadmark.cache.base import BaseCache
 from threadmark.checkpoint.base import BaseCheckpointSaver, Loaded
 from threadmark.config import RunnableConfig
 from threadmark.errors import GraphInterrupt, InvalidArgumentError
 from threadmark.pregel import edit, history, messages
-from threadmark.pregel.adrive import adrive
 from threadmark.pregel.body import cache_namespace
 from threadmark.pregel.branching import Branching
-from threadmark.pregel.committer import AsyncCommitter, SyncCommitter
-from threadmark.pregel.draw import Drawing
+from threadmark.pregel.committer import SyncCommitter
 from threadmark.pregel.drive import drive
 from threadmark.pregel.launch import Launch, Options, as_modes, launch, merged, saver_for
-from threadmark.pregel.leasing import ahold, hold
+from threadmark.pregel.leasing import hold
 from threadmark.pregel.plan import Plan
 from threadmark.pregel.run import Run
 from threadmark.pregel.scope import Session
 from threadmark.pregel.stream import Chunk, render, with_interrupts
-from threadmark.store.base import BaseStore
 from threadmark.types import (
     All,
     Checkpointer,
@@ -39,6 +33,11 @@ from threadmark.types import (
     StateUpdate,
     StreamMode,
 )
+
+if TYPE_CHECKING:
+    from threadmark.cache.base import BaseCache
+    from threadmark.pregel.draw import Drawing
+    from threadmark.store.base import BaseStore
 
 __all__ = ["Pregel"]
 
@@ -315,6 +314,11 @@ class Pregel(Branching):
 
     async def _adrive(self, plan: Launch) -> AsyncIterator[Chunk]:
         """Async `_drive`."""
+        # A program that never runs a graph on an event loop does not pay for asyncio.
+        from threadmark.pregel.acommitter import AsyncCommitter
+        from threadmark.pregel.adrive import adrive
+        from threadmark.pregel.aleasing import ahold
+
         session = plan.session
         messages.listen(session)
         async with ahold(plan.leases_from, session.thread_id, plan.on_conflict) as lease:
@@ -357,6 +361,8 @@ class Pregel(Branching):
             return_exceptions: Return an error in place of its output instead of raising the first.
             options: As for `invoke`.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         configs = config_for_each(inputs, config)
 
         def one(given: Any, own: RunnableConfig | None) -> Any:
@@ -386,6 +392,8 @@ class Pregel(Branching):
         **options: Any,
     ) -> list[Any]:
         """Async `batch`."""
+        import asyncio
+
         configs = config_for_each(inputs, config)
         limit = (
             asyncio.Semaphore((configs[0] or {}).get("max_concurrency") or len(inputs)) if inputs else None
@@ -510,6 +518,8 @@ class Pregel(Branching):
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Async `bulk_update_state`."""
+        from threadmark.pregel.aleasing import ahold
+
         saver, address = self._saver(), self._address(config)
         async with ahold(saver, address["configurable"]["thread_id"], self.on_conflict) as lease:
             work = edit.update_state(self, saver, address, supersteps, lease)
@@ -630,7 +640,8 @@ def without_id(address: RunnableConfig) -> RunnableConfig:
 def config_for_each(inputs: Sequence[Any], config: Any) -> list[RunnableConfig | None]:
     """Return one config for each input."""
     if config is None or isinstance(config, dict):
-        return [config] * len(inputs)
+        same: RunnableConfig | None = config  # type: ignore[assignment]
+        return [same] * len(inputs)
     if len(config) != len(inputs):
         raise InvalidArgumentError(f"{len(inputs)} inputs, but {len(config)} configs.")
     return list(config)

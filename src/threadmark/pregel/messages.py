@@ -42,7 +42,7 @@ def make_handler(session: Session) -> Any:
         ) from error
 
     # A model that is invoked streams only for handlers of this kind.
-    class Listener(BaseCallbackHandler, _StreamingCallbackHandler):
+    class Listener(BaseCallbackHandler, _StreamingCallbackHandler[Any]):
         """Sends tokens and final messages of chat models to a stream."""
 
         run_inline = True
@@ -65,7 +65,7 @@ def make_handler(session: Session) -> Any:
             if metadata and "langgraph_node" in metadata and TAG_NOSTREAM not in (tags or ()):
                 self.models[run_id] = {**metadata, **({"tags": tags} if tags else {})}
 
-        def on_llm_new_token(self, token: str, *, chunk: Any = None, run_id: UUID, **rest: Any) -> None:
+        def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **rest: Any) -> None:
             """Send a token."""
             message = getattr(chunk, "message", None)
             if run_id in self.models and isinstance(message, BaseMessage):

@@ -57,6 +57,7 @@ class Node:
         subgraphs: The compiled graphs that the code holds.
         on_error: Code whose output replaces that of a node that failed for good.
         hidden: The node is the graph's own and not shown in streams.
+        cache_namespace: Where results are kept, if not under the names of graph and node.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Node:
     subgraphs: tuple[Any, ...] = ()
     on_error: Func | None = None
     hidden: bool = False
+    cache_namespace: tuple[str, ...] | None = None
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -101,6 +103,7 @@ class Plan:
         migrate: From version n to a function that makes state of version n + 1.
         renames: Old node names to new ones.
         known_types: The classes that the schemas name.
+        calls: The nodes are there to call tasks, which are shown while a node runs.
     """
 
     name: str
@@ -119,6 +122,7 @@ class Plan:
     migrate: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
     renames: Mapping[str, str] = field(default_factory=dict)
     known_types: frozenset[type] = frozenset()
+    calls: bool = False
     triggered: dict[str, tuple[str, ...]] = field(init=False)
     forgets: frozenset[str] = field(init=False)
     finishers: tuple[str, ...] = field(init=False)

@@ -62,6 +62,8 @@ class Task:
         error: What it failed with.
         cached: The writes come from storage or a cache, not from a call.
         stalled: Its questions were not answered, so it does not run.
+        send: The `Send` that it carries out.
+        former: In a fork: the same task of the checkpoint that was forked.
     """
 
     node: Node
@@ -76,6 +78,7 @@ class Task:
     cached: bool = False
     stalled: bool = False
     send: Send | None = None
+    former: Task | None = None
     _id: str = ""
 
     @property
@@ -87,7 +90,10 @@ class Task:
     def id(self) -> str:
         """The task's id: the same for the same task of the same checkpoint, always."""
         if not self._id:
-            self._id = digest_id(*self.seed, self.path, self.node.name)
+            checkpoint_id, ns, step = self.seed
+            # Names hold no `|`, so the parts cannot be mistaken for each other.
+            text = f"{checkpoint_id}|{ns}|{step}|{path_text(self.path)}|{self.node.name}"
+            self._id = as_uuid(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest())
         return self._id
 
     @property
@@ -117,7 +123,11 @@ class Task:
 
 def digest_id(*parts: Any) -> str:
     """Return a UUID-like text that depends on nothing but the parts."""
-    text = blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return as_uuid(blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest())
+
+
+def as_uuid(text: str) -> str:
+    """Return 32 hexadecimal digits in the form of a UUID."""
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 

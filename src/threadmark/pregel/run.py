@@ -10,6 +10,7 @@ What is shown is shown only after what it shows was handed to storage: an acknow
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -64,6 +65,8 @@ class Run:
         stop: The number of the first superstep that is not allowed any more.
         tasks: The tasks of the superstep; `None` when they must be found.
         outcome: What the run came to, once it has ended.
+        inside: Chunks of tasks that nodes have called, from any thread.
+        called: With durability "exit": writes of such tasks that belong to the current checkpoint.
     """
 
     def __init__(self, plan: Plan, spec: Spec, saved: CheckpointTuple | None) -> None:
@@ -86,6 +89,8 @@ class Run:
         self.unsaved: list[TaskWrites] = []
         self.names: dict[str, str] = {}
         self.shown: list[Chunk] = []
+        self.inside: deque[Chunk] = deque()
+        self.called: list[TaskWrites] = []
         self.parent_address: RunnableConfig | None = None
         self.holding = {k for k in plan.forgets if self.channels[k].value is not MISSING}
         self.modes = frozenset(spec.modes)
@@ -216,6 +221,8 @@ class Run:
     def hear(self, event: Finished) -> Task | None:
         """Take note of a task that came to its end; return it if it failed."""
         task, error = event
+        while self.inside:
+            self.shown.append(self.inside.popleft())
         if self.spec.saves:
             self.names[task.id] = task.name
         if error is None:
@@ -299,6 +306,7 @@ class Run:
             self.set_identity(moment, step)
         self.step = step + 1
         self.tasks = None
+        self.called = []
         self.find_tasks(news)
 
     def values_changed(self, tasks: list[Task]) -> bool:
@@ -399,7 +407,7 @@ class Run:
             yield self.take_commit()
             self.unsaved = pending
         current = {task.id for task in self.tasks or ()}
-        writes = [w for w in self.unsaved if w.task_id in current]
+        writes = [*self.called, *(w for w in self.unsaved if w.task_id in current)]
         if writes:
             yield self.task_commit(writes)
         self.unsaved = []

@@ -111,7 +111,8 @@ def migrate(plan: Plan, saved: CheckpointTuple, values: dict[str, Any]) -> tuple
         step = plan.migrate.get(version)
         if step is None:
             raise GraphError(
-                f"State of version {version} cannot be read: pass migrate={{{version}: function}} to the graph."
+                f"State of version {version} cannot be read. Pass migrate={{{version}: function}} to the "
+                f"graph."
             )
         state = step(dict(state))
     return {**rest, **state}, {k for k in state if k in plan.channels}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from threadmark.types import Durability, Interrupt
 if TYPE_CHECKING:
     from threadmark.cache.base import BaseCache
     from threadmark.checkpoint.leases import Lease
-    from threadmark.pregel.committer import Committer
-    from threadmark.pregel.run import Run
     from threadmark.store.base import BaseStore
 
 __all__ = ["Session", "TaskScope", "thread_of"]
@@ -54,6 +53,9 @@ class Session:
         run: The state machine.
         replays: For sub-graph namespaces of a fork: the namespace and checkpoint of the past to copy.
         lease: What the run holds on its thread while it works, if it had to wait for its turn.
+        calls: The tasks that nodes of the run call.
+        runner: The driver's part that runs them.
+        live: `send` leads to the run's own caller.
     """
 
     config: RunnableConfig
@@ -69,16 +71,34 @@ class Session:
     send: Callable[[Chunk], None] | None = None
     max_concurrency: int | None = None
     handlers: tuple[Any, ...] = ()
-    committer: Committer | Any = None
+    committer: Any = None
     parent: TaskScope | None = None
-    run: Run | Any = None
+    run: Any = None
     replays: dict[str, tuple[str, str]] = field(default_factory=dict)
     lease: Lease | None = None
+    calls: Any = None
+    runner: Any = None
+    live: bool = False
 
     @property
     def listens_inside(self) -> bool:
         """Whether somebody wants to hear from inside of tasks while they run."""
-        return bool(self.outer_modes or self.own_modes & {"custom", "messages"})
+        if self.outer_modes or self.own_modes & {"custom", "messages"}:
+            return True
+        return bool(self.run.plan.calls and self.own_modes & {"updates", "tasks", "debug"})
+
+    def listen(self, send: Callable[[Chunk], None]) -> None:
+        """Let chunks from inside of tasks go to the run's own caller, if it is the one to hear them."""
+        if self.parent is None or self.own_modes & {"custom", "messages"}:
+            self.send, self.live = send, True
+
+    def tell(self, chunk: Chunk) -> bool:
+        """Send a chunk from inside of a task at once, if it can reach all who listen; tell whether it did."""
+        inner = self.parent is not None and bool(self.outer_modes)
+        if self.send is None or (chunk.mode in self.own_modes if inner else not self.live):
+            return False
+        self.send(chunk)
+        return True
 
 
 class TaskScope:
@@ -95,6 +115,10 @@ class TaskScope:
         error: What the node failed with, for its error handler.
         beat: Called by `runtime.heartbeat()`.
         pushed: Writes that the code made ahead of its output.
+        called: The tasks that this attempt has called, in order.
+        over: The attempt has ended; what is left of its code must not call tasks any more.
+        depth: How many tasks deep this one was called; 0 for a node.
+        repeats: A task around this one may be tried again, and then asks for results of this one again.
     """
 
     __slots__ = (
@@ -103,9 +127,13 @@ class TaskScope:
         "asked",
         "attempt",
         "beat",
+        "called",
         "calls",
+        "depth",
         "error",
+        "over",
         "pushed",
+        "repeats",
         "session",
         "task",
     )
@@ -119,6 +147,10 @@ class TaskScope:
         self.error: Any = None
         self.beat: Callable[[], None] = _no_heartbeat
         self.pushed: list[Write] = []
+        self.called: list[Any] = []
+        self.over = False
+        self.depth = 0
+        self.repeats = False
         self._config: RunnableConfig | None = None
         self._runtime: Runtime[Any] | None = None
 
@@ -126,7 +158,10 @@ class TaskScope:
         """Forget what the last attempt did."""
         self.asked = 0
         self.calls = 0
-        self.pushed.clear()
+        # New lists: an attempt that was given up on may still hold the old ones.
+        self.pushed = []
+        self.called = []
+        self.over = False
         self.attempt = attempt
         self._runtime = None
 
@@ -180,7 +215,7 @@ class TaskScope:
                 store=session.store,
                 stream_writer=self.write_custom if session.send and self.hears_custom() else _no_writer,
                 heartbeat=self.beat,
-                previous=previous.value or None if previous is not None else None,
+                previous=previous.value if previous is not None and previous.is_available() else None,
                 execution_info=self.execution_info(),
             )
         return self._runtime
@@ -235,6 +270,10 @@ class TaskScope:
         count = self.calls
         self.calls = count + 1
         return f"{own}|{count}" if count else own
+
+    def twin(self) -> TaskScope:
+        """Return a scope for code that may be given up on: it can be told that it is over on its own."""
+        return copy(self)
 
     def enter(self) -> Callable[[], None]:
         """Make this the scope of the code that follows, and return the function that undoes it."""

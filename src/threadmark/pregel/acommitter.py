@@ -1,0 +1,67 @@
+"""How a run's commits reach its saver from an event loop. See `committer.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from threadmark.checkpoint.base import Commit, TaskCommit
+from threadmark.pregel.committer import Committer
+
+__all__ = ["AsyncCommitter"]
+
+
+class AsyncCommitter(Committer):
+    """Saves from an event loop."""
+
+    under_way: asyncio.Task[None] | None = None
+
+    async def take(self, work: Commit | TaskCommit) -> None:
+        """Save a commit, or have it saved while the run goes on."""
+        await self.drain()
+        prepared = self.prepare(work)
+        if self.outer is not None:
+            self.hold(prepared)
+        elif self.durability == "async":
+            self.under_way = asyncio.ensure_future(self.write(prepared))
+        else:
+            await until_done(asyncio.ensure_future(self.write(prepared)))
+
+    async def write(self, prepared: Any) -> None:
+        """Save a prepared commit, and then what sub-graphs have waiting."""
+        self.head = await self.saver.acommit(prepared) or self.head
+        waiting, self.waiting = self.waiting, []
+        for held in waiting:
+            await self.saver.acommit(held)
+
+    async def drain(self) -> None:
+        """Wait for what is being saved; raise what went wrong."""
+        under_way, self.under_way = self.under_way, None
+        if under_way is not None:
+            await until_done(under_way)
+
+    async def check(self) -> None:
+        """Raise what went wrong with a commit that has ended meanwhile."""
+        if self.under_way is not None and self.under_way.done():
+            await self.drain()
+
+    async def close(self) -> None:
+        """Wait for what is being saved."""
+        await self.drain()
+
+
+async def until_done(task: asyncio.Task[None]) -> None:
+    """Wait for a task to end; a cancellation of the waiter is passed on only after that."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+        except BaseException:  # noqa: BLE001 - raised again below, by task.result()
+            break
+    if cancelled is not None:
+        raise cancelled
+    task.result()
