@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
+from threadmark.errors import SerializationError
 
 from . import sample_types as t
 from .same import same
@@ -117,10 +119,6 @@ def test_a_rebuilt_dataclass_is_not_initialized_again(serde: JsonPlusSerializer)
 
 
 def test_a_thread_may_use_the_serializer_while_another_fails_in_it(serde: JsonPlusSerializer) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    from threadmark.errors import SerializationError
-
     def work(number: int) -> bool:
         if number % 2:
             with pytest.raises(SerializationError):
