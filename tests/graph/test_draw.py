@@ -45,12 +45,7 @@ def test_mermaid_shows_conditions_as_dotted_arrows_with_labels() -> None:
 
 def test_text_shows_a_tree_and_marks_what_stands_above() -> None:
     assert LOOP.draw_ascii() == (
-        "__start__\n"
-        "--> plan\n"
-        "+..> [more] act\n"
-        "|    --> plan (above)\n"
-        "+..> [done] report\n"
-        "     --> __end__\n"
+        "__start__\n--> plan\n+..> [more] act\n|    --> plan (above)\n+..> [done] report\n     --> __end__\n"
     )
 
 
