@@ -8,8 +8,7 @@ updates of the state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from threadmark.channels import EphemeralValue, LastValueAfterFinish, NamedBarrierValue, Topic
@@ -19,9 +18,10 @@ from threadmark.errors import GraphError, InvalidUpdateError
 from threadmark.graph.outputs import output_writer, router
 from threadmark.graph.schema import Schema, updates_from
 from threadmark.pregel.call import Func, hints_of, make_func
+from threadmark.pregel.code import all_names, has_contents, held_graphs, seconds
 from threadmark.pregel.main import Pregel
 from threadmark.pregel.plan import Branch, Channels, Node, Plan, Write
-from threadmark.types import Send, TimeoutPolicy
+from threadmark.types import Send
 
 if TYPE_CHECKING:
     from threadmark.graph.state import BranchSpec, NodeSpec, StateGraph
@@ -123,23 +123,6 @@ def may_jump(code: Any, depth: int = 4) -> bool:
     return any(
         may_jump(h, depth - 1) for h in [*helpers, *cells] if isinstance(h, FunctionType) and h is not code
     )
-
-
-def has_contents(cell: Any) -> bool:
-    """Tell whether a closure's cell is filled."""
-    try:
-        cell.cell_contents  # noqa: B018 - reading it is the test
-    except ValueError:
-        return False
-    return True
-
-
-def all_names(code: CodeType) -> Iterable[str]:
-    """Yield the names that some code uses, those of inner functions too."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from all_names(constant)
 
 
 # The plan
@@ -278,17 +261,6 @@ def plain_keys(builder: StateGraph[Any, Any, Any, Any]) -> frozenset[str]:
     return frozenset(k for k, c in builder.channels.items() if not hasattr(c, "operator"))
 
 
-def seconds(timeout: float | timedelta | TimeoutPolicy | None) -> tuple[float | None, float | None]:
-    """Return a timeout as seconds for the whole attempt and for silence."""
-
-    def plain(value: float | timedelta | None) -> float | None:
-        return value.total_seconds() if isinstance(value, timedelta) else value
-
-    if isinstance(timeout, TimeoutPolicy):
-        return plain(timeout.run_timeout), plain(timeout.idle_timeout)
-    return plain(timeout), None
-
-
 def make_branches(builder: StateGraph[Any, Any, Any, Any], name: str, schema: Schema) -> tuple[Branch, ...]:
     """Return the conditions that follow a node."""
     specs = builder.notes.branches.get(name, {}).values()
@@ -302,19 +274,6 @@ def make_branch(
     reads = spec.schema or (builder.state if name != START else schema)
     read = reads.read_root if reads.is_root else reads.read
     return Branch(spec.func, router(name, builder.notes.nodes, spec.path_map), read)
-
-
-def held_graphs(code: Any) -> tuple[Pregel, ...]:
-    """Return the compiled graphs that some code is or refers to."""
-    if isinstance(code, Pregel):
-        return (code,)
-    code = getattr(code, "__func__", code)
-    if not isinstance(code, FunctionType):
-        return ()
-    cells = [cell.cell_contents for cell in code.__closure__ or () if has_contents(cell)]
-    found = [code.__globals__.get(name) for name in all_names(code.__code__)]
-    unique = {id(g): g for g in [*cells, *found] if isinstance(g, Pregel)}
-    return tuple(unique.values())
 
 
 def known_types(builder: StateGraph[Any, Any, Any, Any]) -> frozenset[type]:

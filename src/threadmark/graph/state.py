@@ -20,6 +20,7 @@ from threadmark.constants import END, NS_END, NS_SEP, RESERVED, START
 from threadmark.errors import GraphError
 from threadmark.graph.schema import Schema, schema_of
 from threadmark.pregel.call import Func, hints_of, is_runnable, make_func, name_of
+from threadmark.pregel.code import policies
 from threadmark.pregel.main import Pregel
 from threadmark.types import All, CachePolicy, Checkpointer, Command, RetryPolicy, Send, TimeoutPolicy
 
@@ -405,13 +406,6 @@ class CompiledStateGraph(Pregel, Generic[StateT, ContextT, InputT, OutputT]):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.builder = builder
-
-
-def policies(given: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...] | None:
-    """Return retry policies as a tuple; a single policy is a tuple itself, so it is told apart by type."""
-    if given is None:
-        return None
-    return (given,) if isinstance(given, RetryPolicy) else tuple(given)
 
 
 def annotated_schema(code: Any) -> type[Any] | None:

@@ -5,27 +5,33 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from threadmark.checkpoint.base import Commit, TaskCommit
+from threadmark.checkpoint.base import Commit, Loaded, TaskCommit
 from threadmark.pregel.committer import Committer
+from threadmark.pregel.scope import Session
 
 __all__ = ["AsyncCommitter"]
 
 
 class AsyncCommitter(Committer):
-    """Saves from an event loop."""
+    """Saves from an event loop, for the run and for tasks that its nodes call."""
 
     under_way: asyncio.Task[None] | None = None
 
+    def __init__(self, session: Session, loaded: Loaded, outer: Any = None) -> None:
+        super().__init__(session, loaded, outer)
+        self.lock = asyncio.Lock()
+
     async def take(self, work: Commit | TaskCommit) -> None:
         """Save a commit, or have it saved while the run goes on."""
-        await self.drain()
-        prepared = self.prepare(work)
-        if self.outer is not None:
-            self.hold(prepared)
-        elif self.durability == "async":
-            self.under_way = asyncio.ensure_future(self.write(prepared))
-        else:
-            await until_done(asyncio.ensure_future(self.write(prepared)))
+        async with self.lock:
+            await self.settle()
+            prepared = self.prepare(work)
+            if self.outer is not None:
+                self.hold(prepared)
+            elif self.durability == "async":
+                self.under_way = asyncio.ensure_future(self.write(prepared))
+            else:
+                await until_done(asyncio.ensure_future(self.write(prepared)))
 
     async def write(self, prepared: Any) -> None:
         """Save a prepared commit, and then what sub-graphs have waiting."""
@@ -36,6 +42,11 @@ class AsyncCommitter(Committer):
 
     async def drain(self) -> None:
         """Wait for what is being saved; raise what went wrong."""
+        async with self.lock:
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Do what `drain` does, for one who holds the lock."""
         under_way, self.under_way = self.under_way, None
         if under_way is not None:
             await until_done(under_way)

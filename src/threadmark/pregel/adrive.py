@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextvars import copy_context
 from typing import Any
 
-from threadmark.checkpoint.base import Commit, TaskCommit
+from threadmark.checkpoint.base import TaskCommit
 from threadmark.errors import NodeCancelledError, NodeTimeoutError
+from threadmark.pregel.acalled import AsyncCalls
 from threadmark.pregel.acommitter import AsyncCommitter
-from threadmark.pregel.body import CacheGet, CachePut, Call, Sleep, execute
+from threadmark.pregel.body import CacheGet, CachePut, Call, Join, Sleep, execute
 from threadmark.pregel.call import Func
-from threadmark.pregel.drive import Abandoned, deliver, moment, time_left
+from threadmark.pregel.drive import COMMITS, Abandoned, deliver, moment, time_left
 from threadmark.pregel.messages import returned_messages
 from threadmark.pregel.rules import Task
 from threadmark.pregel.run import Run
@@ -27,6 +28,8 @@ from threadmark.pregel.spec import Execute, Finished, Mark, Stop, Wait
 from threadmark.pregel.stream import Chunk
 
 __all__ = ["adrive"]
+
+WORK = (Execute, Wait)
 
 
 async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
@@ -45,7 +48,7 @@ async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
                 break
             answer = error = None
             try:
-                if isinstance(command, Execute | Wait):
+                if isinstance(command, WORK):
                     if isinstance(command, Execute):
                         if committer is not None:
                             await committer.check()
@@ -56,7 +59,7 @@ async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
                             answer = [item, *runner.ready()]
                         elif item.mode in session.own_modes or item.mode in session.outer_modes:
                             yield item
-                elif isinstance(command, Commit | TaskCommit):
+                elif isinstance(command, COMMITS):
                     assert committer is not None
                     await committer.take(command)
                 elif isinstance(command, Mark):
@@ -73,6 +76,7 @@ async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
     except Abandoned:
         return
     finally:
+        runner.calls.close()
         if committer is not None:
             await committer.close()
 
@@ -91,6 +95,8 @@ class AsyncRunner:
         self.running: dict[Task, asyncio.Task[None] | None] = {}
         limit = session.max_concurrency
         self.slots = asyncio.Semaphore(limit) if limit else None
+        self.calls = AsyncCalls(self)
+        session.runner = self.calls
 
     async def start(self, tasks: list[Task]) -> list[Finished]:
         """Start tasks. A single one that nobody listens to is run to its end."""
@@ -100,8 +106,7 @@ class AsyncRunner:
             finished = await self.perform(tasks[0])
             del self.running[tasks[0]]
             return [finished]
-        if session.parent is None or session.own_modes & {"custom", "messages"}:
-            session.send = self.send
+        session.listen(self.send)
         for task in tasks:
             work = self.perform_and_tell(task)
             self.running[task] = asyncio.create_task(work, context=copy_context())
@@ -155,8 +160,11 @@ class AsyncRunner:
     async def perform(self, task: Task) -> Finished:
         """Run a task."""
         scope = TaskScope(self.session, task)
+        return await self.carry_out(task, scope, execute(task, scope))
+
+    async def carry_out(self, task: Task, scope: TaskScope, body: Generator[Any, Any, Any]) -> Finished:
+        """Do what a task needs until it ends."""
         leave = scope.enter()
-        body = execute(task, scope)
         answer: Any = None
         try:
             need = next(body)
@@ -187,6 +195,10 @@ class AsyncRunner:
             return await self.call_in_time(need, scope)
         if type(need) is Sleep:
             return await asyncio.sleep(need.seconds + (random.random() if need.jitter else 0))
+        if type(need) is Join:
+            return await self.calls.join(need)
+        if type(need) is TaskCommit:
+            return await self.session.committer.take(need)
         cache = self.session.cache
         assert cache is not None
         if type(need) is CacheGet:
@@ -201,14 +213,18 @@ class AsyncRunner:
             return await func.acall(scope, call.value)
         if func.cheap:
             return func.call(scope, call.value)
-        return await self.loop.run_in_executor(None, copy_context().run, call_once, func, scope, call.value)
+        threads = self.calls.executor(scope.depth)
+        return await self.loop.run_in_executor(
+            threads, copy_context().run, call_once, func, scope, call.value
+        )
 
     async def call_in_time(self, call: Call, scope: TaskScope) -> Any:
         """Call user code and give up on it after its timeout."""
         last_beat = [time.monotonic()]
         scope.beat = lambda: last_beat.__setitem__(0, time.monotonic())
         started = time.monotonic()
-        work = asyncio.ensure_future(self.call(call, scope))
+        own = scope.twin()
+        work = asyncio.ensure_future(self.call_as(own, call))
         try:
             while True:
                 left, limit = time_left(call, started, last_beat[0])
@@ -216,9 +232,18 @@ class AsyncRunner:
                 if done:
                     return work.result()
                 if time_left(call, started, last_beat[0])[0] <= 0:
+                    own.over = True
                     raise NodeTimeoutError(scope.task.name, limit)
         finally:
             work.cancel()
+
+    async def call_as(self, scope: TaskScope, call: Call) -> Any:
+        """Call user code under a scope of its own."""
+        leave = scope.enter()
+        try:
+            return await self.call(call, scope)
+        finally:
+            leave()
 
 
 def call_once(func: Func, scope: TaskScope, value: Any) -> Any:

@@ -219,11 +219,22 @@ def carry_over(old: list[Task], new: list[Task], answers: dict[str, Any]) -> lis
     by_path = {task.path: task for task in new}
     for task in old:
         copy = by_path.get(task.path)
-        for index in range(len(task.answers) + 1):
-            question = task.question_id(index)
-            if copy is not None and question in answers:
-                copy.answers = [*task.answers[:index], answers.pop(question)]
+        if copy is not None:
+            copy.former = task
+            for question in carry_answers(task, copy, answers):
+                del answers[question]
     return new
+
+
+def carry_answers(old: Task, new: Task, answers: Mapping[str, Any]) -> list[str]:
+    """Hand the answers to questions of a task of the past to the same task of a fork; return their ids."""
+    found = []
+    for index in range(len(old.answers) + 1):
+        question = old.question_id(index)
+        if question in answers:
+            new.answers = [*old.answers[:index], answers[question]]
+            found.append(question)
+    return found
 
 
 def fork(run: Run) -> Steps:

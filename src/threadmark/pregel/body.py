@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from threadmark.errors import GraphBubbleUp, GraphInterrupt, NodeError, ParentCommand
 from threadmark.pregel.call import Func
 from threadmark.pregel.plan import Write
-from threadmark.pregel.rules import Task, preview
+from threadmark.pregel.rules import Task, written
 from threadmark.pregel.scope import TaskScope
 from threadmark.types import CachePolicy, RetryPolicy
 
@@ -23,7 +23,7 @@ __all__ = ["CacheGet", "CachePut", "Call", "Join", "Need", "Sleep", "execute"]
 log = logging.getLogger("threadmark.pregel")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """Call user code with a value. Answer: what it returned."""
 
@@ -33,7 +33,7 @@ class Call:
     idle_timeout: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sleep:
     """Wait. No answer.
 
@@ -46,14 +46,14 @@ class Sleep:
     jitter: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CacheGet:
     """Look up a result. Answer: its writes, or `None`."""
 
     key: tuple[tuple[str, ...], str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CachePut:
     """Keep a result. No answer."""
 
@@ -62,7 +62,7 @@ class CachePut:
     ttl: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Join:
     """Wait for tasks that were called. No answer.
 
@@ -143,7 +143,9 @@ def run_node(task: Task, scope: TaskScope) -> Body:
         writes = [*scope.pushed, *writes]
     for branch in node.branches:
         run = scope.session.run
-        answer = yield Call(branch.path, branch.read(preview(run.channels, writes), run.managed()))
+        if task.ahead is None:
+            task.ahead = written(run.channels, writes)
+        answer = yield Call(branch.path, branch.read({**run.channels, **task.ahead}, run.managed()))
         writes = [*writes, *branch.route(answer)]
     return writes
 

@@ -9,6 +9,7 @@ With durability "exit" a sub-graph's commits wait for those of the graph around 
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from threadmark.checkpoint.base import Commit, Head, Loaded, TaskCommit
@@ -58,25 +59,30 @@ class Committer:
 
 
 class SyncCommitter(Committer):
-    """Saves from a thread that may block."""
+    """Saves from threads that may block: the run's own, and those of tasks that its nodes call."""
 
     pool: ThreadPoolExecutor | None = None
     under_way: Future[None] | None = None
 
+    def __init__(self, session: Session, loaded: Loaded, outer: Any = None) -> None:
+        super().__init__(session, loaded, outer)
+        self.lock = RLock()
+
     def take(self, work: Commit | TaskCommit) -> None:
         """Save a commit, or have it saved while the run goes on."""
-        self.drain()
-        prepared = self.prepare(work)
-        if self.outer is not None:
-            self.hold(prepared)
-        elif self.durability == "async" and not self.saver.commit_inline:
-            if self.pool is None:
-                from concurrent.futures import ThreadPoolExecutor
+        with self.lock:
+            self.drain()
+            prepared = self.prepare(work)
+            if self.outer is not None:
+                self.hold(prepared)
+            elif self.durability == "async" and not self.saver.commit_inline:
+                if self.pool is None:
+                    from concurrent.futures import ThreadPoolExecutor
 
-                self.pool = ThreadPoolExecutor(1, "threadmark-commit")
-            self.under_way = self.pool.submit(self.write, prepared)
-        else:
-            self.write(prepared)
+                    self.pool = ThreadPoolExecutor(1, "threadmark-commit")
+                self.under_way = self.pool.submit(self.write, prepared)
+            else:
+                self.write(prepared)
 
     def write(self, prepared: Any) -> None:
         """Save a prepared commit, and then what sub-graphs have waiting."""
@@ -87,9 +93,10 @@ class SyncCommitter(Committer):
 
     def drain(self) -> None:
         """Wait for what is being saved; raise what went wrong."""
-        under_way, self.under_way = self.under_way, None
-        if under_way is not None:
-            under_way.result()
+        with self.lock:
+            under_way, self.under_way = self.under_way, None
+            if under_way is not None:
+                under_way.result()
 
     def check(self) -> None:
         """Raise what went wrong with a commit that has ended meanwhile."""

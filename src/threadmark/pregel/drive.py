@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from threadmark.checkpoint.base import Commit, TaskCommit
 from threadmark.errors import NodeCancelledError, NodeTimeoutError
-from threadmark.pregel.body import CacheGet, CachePut, Call, Sleep, execute
+from threadmark.pregel.body import CacheGet, CachePut, Call, Join, Sleep, execute
+from threadmark.pregel.called import Called, perform
 from threadmark.pregel.committer import SyncCommitter
 from threadmark.pregel.ids import EPOCH_TICKS, Moment
 from threadmark.pregel.messages import returned_messages
@@ -28,7 +29,12 @@ from threadmark.pregel.stream import Chunk
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+    from threadmark.pregel.future import TaskFuture
+
 __all__ = ["Abandoned", "drive", "moment"]
+
+
+COMMITS = (Commit, TaskCommit)
 
 
 class Abandoned(BaseException):
@@ -65,7 +71,7 @@ def drive(run: Run, session: Session) -> Iterator[Chunk]:
                         answer = runner.run_here(command.tasks[0])
                     else:
                         answer = yield from runner.start(command.tasks)
-                elif isinstance(command, Commit | TaskCommit):
+                elif isinstance(command, COMMITS):
                     assert committer is not None
                     committer.take(command)
                 elif isinstance(command, Mark):
@@ -110,6 +116,8 @@ class Runner:
         self.pool: ThreadPoolExecutor | None = None
         self.running: dict[Task, Any] = {}
         self.inline: Task | None = None
+        self.callers: dict[int, ThreadPoolExecutor] = {}
+        session.runner = self
 
     def run_here(self, task: Task) -> list[Finished]:
         """Run the only task of a superstep, which nobody listens to, in the caller's own thread."""
@@ -121,8 +129,7 @@ class Runner:
     def start(self, tasks: list[Task]) -> Generator[Chunk, None, list[Finished]]:
         """Start tasks; yield chunks from inside them; return the first that finish."""
         session = self.session
-        if session.parent is None or session.own_modes & {"custom", "messages"}:
-            session.send = self.inbox.put
+        session.listen(self.inbox.put)
         if self.pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
@@ -162,8 +169,9 @@ class Runner:
 
     def close(self) -> None:
         """Let go of the threads."""
-        if self.pool is not None:
-            self.pool.shutdown(wait=False, cancel_futures=True)
+        for pool in [self.pool, *self.callers.values()]:
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def perform_and_tell(self, task: Task) -> None:
         """Run a task in a thread of its own."""
@@ -172,8 +180,53 @@ class Runner:
     def perform(self, task: Task) -> Finished:
         """Run a task in this thread."""
         scope = TaskScope(self.session, task)
+        return self.carry_out(task, scope, execute(task, scope))
+
+    def call(self, called: Called) -> TaskFuture[Any]:
+        """Have a call carried out in a thread of its own; return a future for its result.
+
+        The threads of one depth wait only for those of the next, so that a limit cannot bring them to a halt.
+        """
+        from threadmark.pregel.future import TaskFuture, settled
+
+        future: TaskFuture[Any] = TaskFuture()
+        called.handle = future
+        if called.settled:
+            settled(future, called)
+        else:
+            self.pool_for(called.scope.depth).submit(copy_context().run, self.perform_call, called)
+        return future
+
+    def pool_for(self, depth: int) -> ThreadPoolExecutor:
+        """Return the threads for calls of a depth."""
+        with self.session.calls.lock:
+            if depth not in self.callers:
+                from concurrent.futures import ThreadPoolExecutor
+
+                workers = self.session.max_concurrency or 32
+                self.callers[depth] = ThreadPoolExecutor(workers, "threadmark-call")
+            return self.callers[depth]
+
+    def perform_call(self, called: Called) -> None:
+        """Carry out a call in this thread, unless it was cancelled meanwhile."""
+        from threadmark.pregel.future import settled
+
+        future = called.handle
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            finished = self.carry_out(called.task, called.scope, perform(called))
+        except BaseException as error:
+            future.set_exception(error)
+            raise
+        if finished.error is not None:
+            future.set_exception(finished.error)
+        else:
+            settled(future, called)
+
+    def carry_out(self, task: Task, scope: TaskScope, body: Generator[Any, Any, Any]) -> Finished:
+        """Do what a task needs until it ends."""
         leave = scope.enter()
-        body = execute(task, scope)
         answer: Any = None
         try:
             need = next(body)
@@ -204,12 +257,23 @@ class Runner:
             return self.call_in_time(need, scope)
         if type(need) is Sleep:
             return time.sleep(need.seconds + (random.random() if need.jitter else 0))
+        if type(need) is Join:
+            return self.join(need)
+        if type(need) is TaskCommit:
+            return self.session.committer.take(need)
         cache = self.session.cache
         assert cache is not None
         if type(need) is CacheGet:
             return cache.get([need.key]).get(need.key)
         assert type(need) is CachePut
         return cache.set({need.key: (need.writes, need.ttl)})
+
+    def join(self, need: Join) -> None:
+        """Wait for calls to end. Those that have begun cannot be stopped."""
+        from concurrent.futures import wait
+
+        futures = [called.handle for called in need.calls if called.handle is not None]
+        wait([future for future in futures if not (need.cancel and future.cancel())])
 
     def call_in_time(self, call: Call, scope: TaskScope) -> Any:
         """Call user code and give up on it after its timeout.
@@ -222,7 +286,8 @@ class Runner:
         scope.beat = lambda: last_beat.__setitem__(0, time.monotonic())
         watcher = ThreadPoolExecutor(1, "threadmark-timeout")
         started = time.monotonic()
-        future = watcher.submit(copy_context().run, call.func.call, scope, call.value)
+        own = scope.twin()
+        future = watcher.submit(copy_context().run, call_as, own, call)
         try:
             while True:
                 left, limit = time_left(call, started, last_beat[0])
@@ -232,9 +297,19 @@ class Runner:
                     if future.done():
                         raise
                     if time_left(call, started, last_beat[0])[0] <= 0:
+                        own.over = True
                         raise NodeTimeoutError(scope.task.name, limit) from None
         finally:
             watcher.shutdown(wait=False)
+
+
+def call_as(scope: TaskScope, call: Call) -> Any:
+    """Call user code under a scope of its own."""
+    leave = scope.enter()
+    try:
+        return call.func.call(scope, call.value)
+    finally:
+        leave()
 
 
 def time_left(call: Call, started: float, beat: float) -> tuple[float, float]:

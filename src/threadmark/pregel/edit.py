@@ -227,8 +227,7 @@ class Edit:
         commit = run.take_commit()
         commit.head, commit.memo = self.loaded.head, self.loaded.memo
         commit.lease = self.lease.token if self.lease is not None else None
-        # The state is at rest while it is edited, whatever may run next.
-        commit.status = "idle"
+        commit.status = "paused" if run.tasks else "idle"
         head: Head | None = yield Ask("commit", (self.saver.prepare(commit),))
         assert head is None or head.checkpoint_id == identity
         return address(run.spec.thread_id or "", run.spec.ns, identity, run.spec.parents)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from threadmark.checkpoint.base import BaseCheckpointSaver, Loaded
 from threadmark.config import RunnableConfig, current_scope
 from threadmark.errors import CheckpointNotFoundError, InvalidArgumentError
+from threadmark.pregel.called import Calls
 from threadmark.pregel.run import Run
 from threadmark.pregel.scope import Session, TaskScope, thread_of
 from threadmark.pregel.spec import Spec
@@ -80,6 +81,7 @@ class Launch:
         self.spec.at_tip = saved is None or not wanted or saved.checkpoint["id"] == tip
         run = Run(graph.plan, self.spec, saved)
         self.session.run = run
+        self.session.calls = Calls(self.session)
         return run
 
 

@@ -64,6 +64,7 @@ class Task:
         stalled: Its questions were not answered, so it does not run.
         send: The `Send` that it carries out.
         former: In a fork: the same task of the checkpoint that was forked.
+        ahead: The channels as they are with the node's own writes, if its branches had to see them.
     """
 
     node: Node
@@ -79,6 +80,7 @@ class Task:
     stalled: bool = False
     send: Send | None = None
     former: Task | None = None
+    ahead: Channels | None = None
     _id: str = ""
 
     @property
@@ -238,15 +240,20 @@ def apply_writes(
         if task.triggers:
             ran = True
             consume(task, checkpoint, channels, changed)
-    written = by_channel(tasks)
+    writes = by_channel(tasks)
     news: set[str] = set()
-    for channel, values in written.items():
-        if update(channels, channel, values, tasks):
-            changed.add(channel)
-            if channels[channel].value is not MISSING:
-                news.add(channel)
+    # What the only task of a superstep has already worked out for its branches is not worked out again.
+    ahead = tasks[0].ahead or {} if len(tasks) == 1 else {}
+    for channel, values in writes.items():
+        if channel in ahead:
+            channels[channel] = ahead[channel]
+        elif not update(channels, channel, values, tasks):
+            continue
+        changed.add(channel)
+        if channels[channel].value is not MISSING:
+            news.add(channel)
     if ran:
-        for channel in holding - written.keys():
+        for channel in holding - writes.keys():
             if channels[channel].update(()):
                 changed.add(channel)
         if plan.finishers and plan.triggered.keys().isdisjoint(news):
@@ -256,10 +263,10 @@ def apply_writes(
     remember(plan, channels, changed, holding)
     # In the order of the writes, which is also the order in which saved versions are listed.
     versions = checkpoint["channel_versions"]
-    for channel in written:
+    for channel in writes:
         if channel in changed:
             versions[channel] = version
-    for channel in changed - written.keys():
+    for channel in changed - writes.keys():
         versions[channel] = version
     return changed, news
 
@@ -309,23 +316,30 @@ def update(channels: Channels, channel: str, values: list[Any], tasks: Sequence[
         raise InvalidUpdateError(f"{error} Written by: {', '.join(sorted(writers))}.") from None
 
 
-def preview(channels: Channels, writes: Iterable[Write]) -> Channels:
-    """Return the channels as they would be with some writes; those given stay as they are. A write that
-    cannot be applied is left out: this is for showing, not for going on.
+def written(channels: Channels, writes: Iterable[Write]) -> Channels:
+    """Return copies of the channels that some writes go to, with the writes applied. A write that cannot be
+    applied is left out: this is for looking ahead, the superstep itself will tell.
     """
-    written: dict[str, list[Any]] = {}
+    values_of: dict[str, list[Any]] = {}
     for channel, value in writes:
-        written.setdefault(channel, []).append(value)
-    shown = dict(channels)
-    for channel, values in written.items():
-        if channel in shown and channel not in RESERVED:
-            copy = channels[channel].copy()
-            try:
-                copy.update(values)
-            except InvalidUpdateError:
-                continue
-            shown[channel] = copy
-    return shown
+        values_of.setdefault(channel, []).append(value)
+    copies: Channels = {}
+    for channel, values in values_of.items():
+        if channel not in channels or channel in RESERVED:
+            continue
+        copy = channels[channel].copy()
+        copy.kept = channels[channel].kept
+        try:
+            copy.update(values)
+        except InvalidUpdateError:
+            continue
+        copies[channel] = copy
+    return copies
+
+
+def preview(channels: Channels, writes: Iterable[Write]) -> Channels:
+    """Return the channels as they would be with some writes; those given stay as they are."""
+    return {**channels, **written(channels, writes)}
 
 
 # When to pause

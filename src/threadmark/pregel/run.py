@@ -22,6 +22,7 @@ from threadmark.checkpoint.base import (
     Commit,
     TaskCommit,
     TaskWrites,
+    ThreadStatus,
 )
 from threadmark.config import RunnableConfig
 from threadmark.constants import ERROR, INPUT, INTERRUPT
@@ -350,7 +351,7 @@ class Run:
             cleared=[k for k in new if k not in values],
             durability=self.spec.durability,
             nodes=self.names,
-            status="running" if self.tasks else "idle",
+            status=self.status(),
         )
         for k in new:
             channels[k].kept = SAME
@@ -359,6 +360,14 @@ class Run:
         self.unsaved = []
         self.names = {}
         return commit
+
+    def status(self) -> ThreadStatus:
+        """Return what the thread index shows once the current checkpoint is saved."""
+        tasks = self.find_tasks()
+        if not tasks:
+            return "idle"
+        before = self.spec.interrupt_before
+        return "paused" if before and pauses(self.checkpoint, before, tasks) else "running"
 
     def refresh_values(self, names: Iterable[str]) -> dict[str, Any]:
         """Bring the checkpoint's values of these channels up to date, and return all values."""

@@ -81,31 +81,31 @@ class Outcome:
 # Commands, and what the driver sends back
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Execute:
     """Start these tasks. Answer: a list of `Finished`, at least one."""
 
     tasks: list[Task]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wait:
     """Wait for tasks that were started. Answer: a list of `Finished`, at least one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stop:
     """Cancel the tasks that still run. Answer: a list of `Finished` for all of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Mark:
     """Tell the time. Answer: a `Moment`, with the version that follows `version`."""
 
     version: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Emit:
     """Show these chunks to whoever listens. No answer."""
 
