@@ -2,16 +2,15 @@
 
 A sync method runs in a thread of its own, so that no event loop is blocked, and is waited for even
 when the caller is cancelled. An async method runs in an event loop of its own, which needs a thread
-that has none. This module knows the saver only by its method names.
+that has none. This module knows the saver only by its method names. It imports asyncio only where it is
+needed, since every program imports this module.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from threadmark._db.worker import run_apart
 from threadmark.errors import InvalidArgumentError, NotOfferedError
 
 __all__ = ["Bridged"]
@@ -33,12 +32,16 @@ class Bridged:
         if not self._has(f"a{name}"):
             raise NotOfferedError(type(self).__name__, name)
         self._need_no_loop(name)
+        import asyncio
+
         return asyncio.run(getattr(self, f"a{name}")(*args, **kwargs))
 
     async def _async(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Do what the missing async twin of `name` should do, with the sync method."""
         if not self._has(name):
             raise NotOfferedError(type(self).__name__, name)
+        from threadmark._db.worker import run_apart
+
         return await run_apart(lambda: getattr(self, name)(*args, **kwargs))
 
     def _iterate(self, name: str, *args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -50,6 +53,8 @@ class Bridged:
         if not self._has(f"a{name}"):
             raise NotOfferedError(type(self).__name__, name)
         self._need_no_loop(name)
+        import asyncio
+
         yield from asyncio.run(collect())
 
     async def _aiterate(self, name: str, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -59,10 +64,14 @@ class Bridged:
         """
         if not self._has(name):
             raise NotOfferedError(type(self).__name__, name)
+        from threadmark._db.worker import run_apart
+
         for item in await run_apart(lambda: list(getattr(self, name)(*args, **kwargs))):
             yield item
 
     def _need_no_loop(self, name: str) -> None:
+        import asyncio
+
         try:
             asyncio.get_running_loop()
         except RuntimeError:

@@ -6,7 +6,6 @@ commit that names a lease is refused once somebody else has it.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import Iterator
@@ -91,6 +90,8 @@ class Lease:
 
     async def aacquire(self, timeout: float | None = None) -> bool:
         """Async `acquire`."""
+        import asyncio
+
         token = secrets.token_hex(16)
         for pause in _pauses(timeout):
             if await self._saver.atake_lease(self.thread_id, token, self.ttl):
