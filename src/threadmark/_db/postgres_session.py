@@ -82,9 +82,10 @@ class Again(Generator[Effect, Any, T]):
         self._running.close()
 
 
-@dataclass(frozen=True, slots=True)
 class Once(Execute):
     """A statement outside any transaction that writes. It is never sent twice."""
+
+    __slots__ = ()
 
 
 @dataclass(slots=True)

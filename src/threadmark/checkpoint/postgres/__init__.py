@@ -15,7 +15,7 @@ from threadmark.checkpoint._sql.commit import Committing, commit
 from threadmark.checkpoint._sql.read import Opened, load
 from threadmark.checkpoint._sql.saver import SqlSaver
 from threadmark.checkpoint.address import Address, address_of
-from threadmark.checkpoint.base import Head, Loaded, Prepared
+from threadmark.checkpoint.base import Checkpoint, Head, Loaded, Prepared
 from threadmark.checkpoint.options import History, SaverOptions
 from threadmark.checkpoint.rows import MAX_VALUE_BYTES
 from threadmark.checkpoint.serde.base import SerializerProtocol
@@ -154,6 +154,10 @@ class PostgresSaver(SqlSaver):
     def _committing(self, prepared: Prepared) -> Operation[Head | None]:
         saving = _Saving(Committing(self._index(), prepared, self._options), self._names)
         return Again(saving.operation)
+
+    def _known(self, address: Address, checkpoint: Checkpoint) -> Operation[Any]:
+        known = super()._known
+        return Again(lambda: known(address, checkpoint))
 
     def _sync(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return self._server.perform(self._startable(name, args, kwargs))
