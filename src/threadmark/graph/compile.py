@@ -148,7 +148,7 @@ def make_plan(builder: StateGraph[Any, Any, Any, Any], name: str | None, renames
     user_keys = tuple(builder.channels)
     root = builder.state.is_root
     return Plan(
-        name=name or "LangGraph",
+        name=name or "graph",
         named=name is not None,
         nodes=nodes,
         channels=channels,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from threadmark.store.base import BaseStore
     from threadmark.types import OnConflict
 
-__all__ = ["CompiledStateGraph", "StateGraph"]
+__all__ = ["END", "START", "CompiledStateGraph", "StateGraph"]
 
 StateT = TypeVar("StateT")
 ContextT = TypeVar("ContextT", default=None)
