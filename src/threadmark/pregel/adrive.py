@@ -125,22 +125,21 @@ class AsyncRunner:
         return finished  # type: ignore[return-value]
 
     async def stop(self) -> list[Finished]:
-        """Cancel the tasks that still run, and wait for them."""
-        running, self.running = self.running, {}
-        for work in running.values():
-            if work is not None:
-                work.cancel()
-        await asyncio.gather(*(work for work in running.values() if work), return_exceptions=True)
-        ends: dict[Task, Finished] = {}
+        """Cancel the tasks that still run, and wait for them. One that has ended meanwhile counts as ended."""
+        working = [work for work in self.running.values() if work is not None]
+        for work in working:
+            work.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+        ends: list[Finished] = []
         while not self.inbox.empty():
             item = self.inbox.get_nowait()
-            if isinstance(item, Finished) and item.task in running:
-                ends[item.task] = item
-        for task in running:
-            if task not in ends:
-                error = NodeCancelledError(f"The run was cancelled while {task.name!r} was running.")
-                ends[task] = Finished(task, error)
-        return list(ends.values())
+            if isinstance(item, Finished):
+                ends.append(item)
+        for task in self.running:
+            error = NodeCancelledError(f"The run was cancelled while {task.name!r} was running.")
+            ends.append(Finished(task, error))
+        self.running.clear()
+        return ends
 
     async def perform_and_tell(self, task: Task) -> None:
         """Run a task in an asyncio task of its own."""

@@ -115,6 +115,7 @@ class Runner:
         self.inbox: queue.SimpleQueue[Finished | Chunk] = queue.SimpleQueue()
         self.pool: ThreadPoolExecutor | None = None
         self.running: dict[Task, Any] = {}
+        self.ended: list[Finished] = []
         self.inline: Task | None = None
         self.callers: dict[int, ThreadPoolExecutor] = {}
         session.runner = self
@@ -141,15 +142,15 @@ class Runner:
 
     def wait(self) -> Generator[Chunk, None, list[Finished]]:
         """Yield chunks until a task finishes; return all that have finished."""
-        finished: list[Finished] = []
-        while not finished or not self.inbox.empty():
+        while not self.ended or not self.inbox.empty():
             item = self.inbox.get()
             if isinstance(item, Finished):
                 self.running.pop(item.task, None)
-                finished.append(item)
+                self.ended.append(item)
             elif item.mode in self.session.own_modes or item.mode in self.session.outer_modes:
                 yield item
-        return finished
+        ended, self.ended = self.ended, []
+        return ended
 
     def stop(self) -> list[Finished]:
         """Cancel the tasks that have not begun, and wait for the others."""
@@ -159,7 +160,8 @@ class Runner:
         cancelled = [task for task, future in self.running.items() if future.cancel()]
         for task in cancelled:
             del self.running[task]
-        ends = [Finished(task, NodeCancelledError(f"{task.name!r} was not started.")) for task in cancelled]
+        ends, self.ended = self.ended, []
+        ends += [Finished(task, NodeCancelledError(f"{task.name!r} was not started.")) for task in cancelled]
         while self.running:
             item = self.inbox.get()
             if isinstance(item, Finished):

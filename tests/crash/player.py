@@ -1,0 +1,106 @@
+"""Plays a story on a saver, sync or async, to its end, and looks at what is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
+
+from crash.corpus import Story, World
+from threadmark.checkpoint.memory import InMemorySaver
+from threadmark.checkpoint.sqlite import SqliteSaver
+from threadmark.constants import ERROR, INTERRUPT, RESUME
+from threadmark.errors import ThreadmarkError
+from threadmark.types import Command
+
+__all__ = ["Player", "finished_tasks", "open_saver", "picture"]
+
+
+def open_saver(kind: str, path: Any, memory: InMemorySaver) -> AbstractContextManager[Any]:
+    """Return a saver: the one in memory, or a new one on the file."""
+    return SqliteSaver(path) if kind == "sqlite" else nullcontext(memory)
+
+
+class Player:
+    """Calls the sync or the async methods of a graph.
+
+    Args:
+        mode: `"sync"` or `"async"`.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self.runner = asyncio.Runner() if mode == "async" else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.runner is not None:
+            self.runner.close()
+
+    def call(self, graph: Any, method: str, *args: Any, **options: Any) -> Any:
+        """Call `graph.method`, or its async twin."""
+        if self.runner is None:
+            return getattr(graph, method)(*args, **options)
+        return self.runner.run(getattr(graph, "a" + method)(*args, **options))
+
+    def history(self, graph: Any, config: Any) -> list[Any]:
+        """Return the history of a thread."""
+        if self.runner is None:
+            return list(graph.get_state_history(config))
+
+        async def collect() -> list[Any]:
+            return [state async for state in graph.aget_state_history(config)]
+
+        return self.runner.run(collect())
+
+    def finish(self, story: Story, graph: Any, config: Any, **options: Any) -> Any:
+        """Bring a thread to its end: start it, go on, answer, whatever its state asks for."""
+        for _ in range(50):
+            state = self.call(graph, "get_state", config)
+            given: Any = None
+            if state.created_at is None:
+                given = story.input
+            elif state.interrupts:
+                given = Command(resume={i.id: story.answer(i.value) for i in state.interrupts})
+            elif not state.next:
+                return state.values
+            try:
+                self.call(graph, "invoke", given, config, **options)
+            except ThreadmarkError:
+                raise
+            except ValueError:  # the story's own trouble, which is over the next time
+                continue
+        raise AssertionError(f"{story.name} does not come to an end")
+
+    def play(self, story: Story, saver: Any, thread: str, **options: Any) -> tuple[Any, list[Any], World]:
+        """Play a story undisturbed; return its end, its history, and what ran."""
+        world = World()
+        graph = world.compile(story.build(world), checkpointer=saver)
+        config = {"configurable": {"thread_id": thread}}
+        values = self.finish(story, graph, config, **options)
+        return values, picture(self.history(graph, config)), world
+
+
+def picture(history: list[Any]) -> list[Any]:
+    """Return what must be equal in two histories of the same story: all but ids and times."""
+    return [
+        (s.values, s.next, s.metadata, [(t.name, t.path, t.result) for t in s.tasks])
+        for s in (without_parents(state) for state in history)
+    ]
+
+
+def without_parents(state: Any) -> Any:
+    """Return a snapshot without the ids in its metadata."""
+    return state._replace(metadata={k: v for k, v in state.metadata.items() if k != "parents"})
+
+
+def finished_tasks(saver: Any, thread: str) -> set[str]:
+    """Return the ids of the tasks whose results are stored, in all namespaces."""
+    unfinished = {ERROR, INTERRUPT, RESUME}
+    return {
+        task_id
+        for saved in saver.list({"configurable": {"thread_id": thread}})
+        for task_id, channel, _ in saved.pending_writes or ()
+        if channel not in unfinished
+    }
