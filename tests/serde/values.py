@@ -178,6 +178,6 @@ dtypes = (
     | npst.datetime64_dtypes()
     | npst.timedelta64_dtypes()
     | npst.array_dtypes(max_size=3)
-    | st.sampled_from([np.dtype("longdouble"), np.dtype("clongdouble"), np.dtype("V3")])
+    | st.sampled_from([np.dtype("longdouble"), np.dtype("clongdouble")])
 )
 arrays = npst.arrays(dtypes, npst.array_shapes(min_dims=0, min_side=0, max_dims=3, max_side=3))

@@ -57,6 +57,7 @@ def _encode_text(value: Any, level: Level) -> Ext:
 
 
 def _content(value: Any, level: Level) -> bytes:
+    np = sys.modules["numpy"]
     order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
     dtype = value.dtype
     header = [describe(dtype), list(value.shape), order]
@@ -66,6 +67,10 @@ def _content(value: Any, level: Level) -> bytes:
         return content
     if not dtype.itemsize and value.size:
         raise SerializationError("An array whose items have no bytes cannot be kept")
+    if dtype.names is not None:
+        # Between fields there may be bytes that were never set: whatever was in memory before.
+        value, unclean = np.zeros(value.shape, dtype, order), value
+        value[...] = unclean
     raw: bytes = value.tobytes(order)
     return level.pack(header) + raw
 

@@ -47,9 +47,7 @@ def _is_record(dtype: Any) -> bool:
 
 def _describe_field(name: str, field: tuple[Any, ...]) -> list[Any]:
     dtype, offset, *title = field
-    if title:
-        raise SerializationError("A dtype with titles cannot be kept. Use plain field names")
-    return [name, describe(dtype), offset]
+    return [name, describe(dtype), offset, *title]
 
 
 def dtype_of(np: Any, described: Any) -> Any:
@@ -70,9 +68,10 @@ def dtype_of(np: Any, described: Any) -> Any:
     fields = described["fields"]
     dtype = np.dtype(
         {
-            "names": [name for name, _, _ in fields],
-            "formats": [dtype_of(np, inner) for _, inner, _ in fields],
-            "offsets": [offset for _, _, offset in fields],
+            "names": [field[0] for field in fields],
+            "formats": [dtype_of(np, field[1]) for field in fields],
+            "offsets": [field[2] for field in fields],
+            "titles": [field[3] if len(field) > 3 else None for field in fields],
             "itemsize": described["size"],
         },
         align=described["aligned"],
