@@ -19,7 +19,7 @@ Row: TypeAlias = tuple[Any, ...]
 Rows: TypeAlias = list[Row]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Execute:
     """Run one statement; the result is its rows (empty for statements that return none)."""
 
@@ -27,7 +27,7 @@ class Execute:
     params: Sequence[Any] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExecuteMany:
     """Run one statement for each set of parameters; the result is an empty list."""
 
@@ -35,7 +35,7 @@ class ExecuteMany:
     params: Sequence[Sequence[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Transaction:
     """Run an operation inside one transaction; the result is what the operation returns.
 

@@ -14,8 +14,9 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self, TypeAlias, TypeVar
 
 from threadmark._db.drive import drive, resume
@@ -31,6 +32,7 @@ T = TypeVar("T")
 Target: TypeAlias = "str | os.PathLike[str] | sqlite3.Connection"
 
 _READERS_KEPT = 4
+_COMMIT = Execute("COMMIT")
 _log = logging.getLogger("threadmark.sqlite")
 
 
@@ -123,24 +125,23 @@ class SqliteDatabase:
     def _effect(self, effect: Effect) -> Any:
         if self._closed:
             raise StorageError(f"{self.name} was closed; open it again.")
-        if not isinstance(effect, Transaction):
+        if type(effect) is not Transaction:
             with self._reader() as connection:
-                return _statement(connection, effect, self.name)
+                return _statement(self.name, connection, effect)
         if effect.read_only:
             with self._reader() as connection:
                 return self._transaction(connection, "BEGIN", effect.body)
-        with self._writer(effect.durable) as connection:
+        with self._writing():
+            connection = self._connections.writer(effect.durable)
             return self._transaction(connection, "BEGIN IMMEDIATE", effect.body)
 
     def _transaction(self, connection: sqlite3.Connection, begin: str, body: Operation[T]) -> T:
-        def perform(effect: Effect) -> Rows:
-            return _statement(connection, effect, self.name)
-
+        perform: Callable[[Effect], Rows] = partial(_statement, self.name, connection)
         done = False
         perform(Execute(begin))
         try:
             result = drive(body, perform)
-            perform(Execute("COMMIT"))
+            perform(_COMMIT)
             done = True
             return result
         finally:
@@ -159,21 +160,21 @@ class SqliteDatabase:
             self._connections.discard_writers()
 
     @contextmanager
-    def _writer(self, durable: bool) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Iterator[None]:
         if not self._write_lock.acquire(timeout=self._busy_timeout):
             raise StorageBusyError(
                 f"{self.name}: another thread kept writing for {self._busy_timeout:g} s; retry."
             )
         try:
-            yield self._connections.writer(durable)
+            yield
         finally:
             self._write_lock.release()
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
         if not self._connections.apart:
-            with self._writer(False) as connection:
-                yield connection
+            with self._writing():
+                yield self._connections.writer(False)
             return
         connection = self._connections.take_reader()
         try:
@@ -233,11 +234,11 @@ def _close_all(
     writers.clear()
 
 
-def _statement(connection: sqlite3.Connection, effect: Effect, name: str) -> Rows:
+def _statement(name: str, connection: sqlite3.Connection, effect: Effect) -> Rows:
     try:
-        if isinstance(effect, Execute):
+        if type(effect) is Execute:
             return connection.execute(effect.sql, effect.params).fetchall()
-        if isinstance(effect, ExecuteMany):
+        if type(effect) is ExecuteMany:
             connection.executemany(effect.sql, effect.params)
             return []
     except sqlite3.Error as error:

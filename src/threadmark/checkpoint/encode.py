@@ -22,16 +22,17 @@ from threadmark.checkpoint.records import (
     Commit,
     Head,
     TaskCommit,
-    TaskWrites,
     ThreadStatus,
 )
 from threadmark.checkpoint.rows import RowCodec, value_row, write_row
 from threadmark.checkpoint.serde.base import Encoded, Row
-from threadmark.errors import InvalidArgumentError
+from threadmark.errors import InvalidArgumentError, SerializationError
 
 __all__ = ["EncodedCommit", "EncodedValue", "EncodedWrite", "Memo", "encode"]
 
 _STATUS_OF: Mapping[str, ThreadStatus] = {"__interrupt__": "paused", "__error__": "failed"}
+_TELLING = frozenset(WRITES_IDX_MAP[channel] for channel in _STATUS_OF)
+
 _OF_ONE_CHECKPOINT = frozenset({"source", "step", "parents", "writes", "run_id", "graph", "state_version"})
 """Metadata that speaks of one checkpoint; the rest is the thread's as well."""
 
@@ -81,6 +82,9 @@ class EncodedWrite(NamedTuple):
     task_path: str
 
 
+Seen: TypeAlias = "dict[int, Encoded]"
+"""What was encoded in this commit, by the value's identity: a write is often the channel's value too."""
+
 Body: TypeAlias = "Callable[[Checkpoint, Mapping[str, str], str | None], Encoded]"
 
 
@@ -129,55 +133,57 @@ def encode(
         InvalidArgumentError: An id or a name cannot be kept, or a version names another value already.
     """
     follows = commit.parent_id if isinstance(commit, Commit) else commit.checkpoint_id
-    writes = _writes(commit, follows, rows) if follows is not None else []
+    head = commit.head
     encoded = EncodedCommit(
         thread_id=thread_id_of(commit.thread_id),
         ns=check_name(commit.checkpoint_ns),
         parent_id=follows,
         checkpoint_id=None,
-        head=commit.head,
-        branch=commit.head.branch if commit.head else MAIN,
+        head=head,
+        branch=MAIN if head is None else head.branch,
         durable=commit.durability == "sync",
-        status=next((_STATUS_OF[w.channel] for w in writes if w.channel in _STATUS_OF), None),
-        memo=Memo(),
-        writes=writes,
+        status=None,
+        memo=commit.memo if isinstance(commit, Commit) and commit.memo is not None else Memo(),
         lease=commit.lease,
     )
+    seen: Seen = {}
+    if follows is not None and commit.writes:
+        encoded.writes = _writes(commit, follows, rows, seen)
+        encoded.status = next((_STATUS_OF[w.channel] for w in encoded.writes if w.idx in _TELLING), None)
     if isinstance(commit, Commit):
-        _add_checkpoint(encoded, commit, rows, body, existing)
+        encoded.status = commit.status
+        _add_checkpoint(encoded, commit, rows, body)
+        encoded.values = _values(commit, encoded.memo, rows, seen)
+        if existing:
+            encoded.values = [v for v in encoded.values if not _is_stored(v, existing, commit, rows)]
+        encoded.memo.base_id = encoded.checkpoint_id
+        encoded.memo.versions = dict(commit.checkpoint["channel_versions"])
     return encoded
 
 
-def _add_checkpoint(
-    encoded: EncodedCommit,
-    commit: Commit,
-    rows: RowCodec,
-    body: Body,
-    existing: Mapping[str, Encoded | list[bytes]],
-) -> None:
-    checkpoint, memo = commit.checkpoint, commit.memo or encoded.memo
+def _add_checkpoint(encoded: EncodedCommit, commit: Commit, rows: RowCodec, body: Body) -> None:
+    checkpoint, metadata = commit.checkpoint, commit.metadata
     encoded.checkpoint_id = check_name(checkpoint["id"])
-    encoded.memo, encoded.status = memo, commit.status
-    encoded.base_id = memo.base_id
-    encoded.values = [
-        value
-        for value in _values(commit, memo, rows)
-        if value.channel not in existing or not _is_same(value, existing[value.channel], commit, rows)
-    ]
-    address = (commit.thread_id, commit.checkpoint_ns, checkpoint["id"])
-    encoded.parents = _parents(commit.metadata)
-    encoded.run_id = _run_id(commit.metadata.get("run_id"))
-    bare = body(_without_stored(checkpoint), encoded.parents, encoded.run_id)
-    encoded.body = rows.sealed(Row("checkpoint", *address), bare)
-    encoded.metadata = rows.sealed(Row("metadata", *address), rows.dumps(commit.metadata, "metadata"))
-    if not encoded.ns:
-        encoded.about = _about(commit, memo, rows)
-    memo.base_id = checkpoint["id"]
-    memo.versions = dict(checkpoint["channel_versions"])
+    encoded.base_id = encoded.memo.base_id
+    encoded.parents = _parents(metadata.get("parents"))
+    encoded.run_id = _run_id(metadata.get("run_id"))
+    encoded.body = body(_without_stored(checkpoint), encoded.parents, encoded.run_id)
+    encoded.metadata = rows.dumps(metadata, "metadata")
+    if rows.seals:
+        address = (encoded.thread_id, encoded.ns, encoded.checkpoint_id)
+        encoded.body = rows.seal(Row("checkpoint", *address), encoded.body)
+        encoded.metadata = rows.seal(Row("metadata", *address), encoded.metadata)
+    if not encoded.ns and not metadata.keys() <= _OF_ONE_CHECKPOINT:
+        encoded.about = _about(metadata, encoded.memo, rows)
 
 
-def _is_same(value: EncodedValue, stored: Encoded | list[bytes], commit: Commit, rows: RowCodec) -> bool:
-    """Return `True`, or raise: a version names one value for ever."""
+def _is_stored(
+    value: EncodedValue, existing: Mapping[str, Encoded | list[bytes]], commit: Commit, rows: RowCodec
+) -> bool:
+    """Tell whether a value is stored already, and raise if another is: a version names one for ever."""
+    stored = existing.get(value.channel)
+    if stored is None:
+        return False
     if not isinstance(stored, list):
         row = value_row(commit.thread_id, commit.checkpoint_ns, value.channel, value.version)
         stored = rows.opened(row, stored)
@@ -199,9 +205,9 @@ def _plain(value: EncodedValue, commit: Commit, rows: RowCodec, split: bool) -> 
     return rows.dumps_items(given, value.channel) if type(given) is list else None
 
 
-def _about(commit: Commit, memo: Memo, rows: RowCodec) -> About:
+def _about(metadata: Mapping[str, Any], memo: Memo, rows: RowCodec) -> About:
     """Encode the metadata that is the thread's as well, unless this run has added it already."""
-    given = {k: v for k, v in commit.metadata.items() if k not in _OF_ONE_CHECKPOINT}
+    given = {k: v for k, v in metadata.items() if k not in _OF_ONE_CHECKPOINT}
     new = {k: v for k, v in given.items() if k not in memo.about or memo.about[k] is not v}
     if not new:
         return {}
@@ -209,9 +215,8 @@ def _about(commit: Commit, memo: Memo, rows: RowCodec) -> About:
     return about(new, rows)
 
 
-def _parents(metadata: Mapping[str, Any]) -> dict[str, str]:
-    given = metadata.get("parents")
-    if not isinstance(given, Mapping):
+def _parents(given: Any) -> dict[str, str]:
+    if not given or not isinstance(given, Mapping):
         return {}
     return {ns: found for ns, found in given.items() if type(ns) is str and type(found) is str}
 
@@ -223,45 +228,40 @@ def _run_id(value: Any) -> str | None:
 def _without_stored(checkpoint: Checkpoint) -> Checkpoint:
     """Return a checkpoint without the values that are stored by version."""
     versions, values = checkpoint["channel_versions"], checkpoint["channel_values"]
-    bare: Any = {key: value for key, value in checkpoint.items() if key != "channel_values"}
-    unversioned = {c: v for c, v in values.items() if c not in versions}
-    if unversioned:
-        bare["channel_values"] = unversioned
+    bare: Any = {**checkpoint}
+    if values.keys() <= versions.keys():
+        del bare["channel_values"]
+    else:
+        bare["channel_values"] = {c: v for c, v in values.items() if c not in versions}
     return bare  # type: ignore[no-any-return]
 
 
 # Writes
 
 
-def _writes(commit: Commit | TaskCommit, follows: str, rows: RowCodec) -> list[EncodedWrite]:
+def _writes(commit: Commit | TaskCommit, follows: str, rows: RowCodec, seen: Seen) -> list[EncodedWrite]:
     address = (commit.thread_id, commit.checkpoint_ns, follows)
-    return [
-        _write(task, position, address, commit.nodes.get(task.task_id), rows)
-        for task in commit.writes
-        for position in range(len(task.writes))
-    ]
-
-
-def _write(
-    task: TaskWrites, position: int, address: tuple[str, str, str], node: str | None, rows: RowCodec
-) -> EncodedWrite:
-    channel, value = task.writes[position]
-    task_id, index = check_name(task.task_id), WRITES_IDX_MAP.get(channel, position)
-    data = rows.dumps(value, check_name(channel), node)
-    if rows.seals:
-        data = rows.seal(write_row(address, channel, task_id, index), data)
-    return EncodedWrite(task_id, index, channel, data, check_name(task.task_path))
+    encoded = []
+    for task in commit.writes:
+        task_id, path = check_name(task.task_id), check_name(task.task_path)
+        node = commit.nodes.get(task_id)
+        for position, (channel, value) in enumerate(task.writes):
+            index = WRITES_IDX_MAP.get(channel, position)
+            data = seen[id(value)] = rows.dumps(value, check_name(channel), node)
+            if rows.seals:
+                data = rows.seal(write_row(address, channel, task_id, index), data)
+            encoded.append(EncodedWrite(task_id, index, channel, data, path))
+    return encoded
 
 
 # Values
 
 
-def _values(commit: Commit, memo: Memo, rows: RowCodec) -> list[EncodedValue]:
-    checkpoint = commit.checkpoint
-    found = checkpoint["channel_values"]
+def _values(commit: Commit, memo: Memo, rows: RowCodec, seen: Seen) -> list[EncodedValue]:
+    found = commit.checkpoint["channel_values"]
     known, new = memo.versions, commit.new_versions
     encoded = []
-    for channel, version in checkpoint["channel_versions"].items():
+    for channel, version in commit.checkpoint["channel_versions"].items():
         certain = channel in new
         if not certain and (known.get(channel) == version or channel not in found):
             continue
@@ -271,22 +271,29 @@ def _values(commit: Commit, memo: Memo, rows: RowCodec) -> list[EncodedValue]:
             memo.lists.pop(channel, None)
             data = ("empty", b"")
         else:
-            data = _value(commit, channel, version, found[channel], memo, rows)
+            data = _value(commit, channel, version, memo, rows, seen)
         encoded.append(EncodedValue(channel, version, data, certain))
     return encoded
 
 
 def _value(
-    commit: Commit, channel: str, version: Any, value: Any, memo: Memo, rows: RowCodec
+    commit: Commit, channel: str, version: Any, memo: Memo, rows: RowCodec, seen: Seen
 ) -> Encoded | Recipe:
+    value = commit.checkpoint["channel_values"][channel]
     if type(value) is list:
         recipe = _recipe(commit, channel, version, value, memo, rows)
         if recipe is not None:
             return recipe
     memo.lists.pop(channel, None)
-    data = rows.dumps(value, channel, _writer(commit, channel))
-    row = value_row(commit.thread_id, commit.checkpoint_ns, channel, version)
-    return rows.sealed(row, data)
+    data = seen.get(id(value))
+    if data is None:
+        try:
+            data = rows.dumps(value, channel)
+        except SerializationError as error:
+            raise error.at(node=_writer(commit, channel))
+    if rows.seals:
+        data = rows.seal(value_row(commit.thread_id, commit.checkpoint_ns, channel, version), data)
+    return data
 
 
 def _writer(commit: Commit, channel: str) -> str | None:

@@ -63,9 +63,10 @@ def commit(task: Committing) -> Operation[Head | None]:
         ThreadDeletedError: The thread, or the checkpoint that the commit follows, is not there.
     """
     moved, lists = yield Transaction(_commit(task), task.work.durable)
-    # Only now is it certain that the slices are stored.
-    memo = task.work.memo
-    memo.keys = {**_without_followed(task.work, memo.keys or {}), **lists}
+    if lists:
+        # Only now is it certain that the slices are stored.
+        memo = task.work.memo
+        memo.keys = {**_without_followed(task.work, memo.keys or {}), **lists}
     return moved  # type: ignore[no-any-return]
 
 

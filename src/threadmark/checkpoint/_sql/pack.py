@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from threadmark.checkpoint.records import ChannelVersions, Checkpoint
@@ -23,11 +24,7 @@ def shorten(version: Any) -> str:
     else is marked with its type.
     """
     if type(version) is str:
-        head = version[:_DIGITS]
-        if version[_DIGITS : _DIGITS + 1] == "." and head.isascii() and head.isdigit():
-            digits = head.lstrip("0")
-            return f"{chr(97 + len(digits))}{digits}{version[_DIGITS:]}"
-        return f"~s{version}"
+        return _short_text(version)
     if type(version) is int:
         return f"~i{version}"
     if type(version) is float:
@@ -35,6 +32,17 @@ def shorten(version: Any) -> str:
     raise InvalidArgumentError(f"A version is a text or a number, not {version!r}.")
 
 
+# The same versions are packed and unpacked with every checkpoint that they appear in.
+@lru_cache(maxsize=4_096)
+def _short_text(version: str) -> str:
+    head = version[:_DIGITS]
+    if version[_DIGITS : _DIGITS + 1] == "." and head.isascii() and head.isdigit():
+        digits = head.lstrip("0")
+        return f"{chr(97 + len(digits))}{digits}{version[_DIGITS:]}"
+    return f"~s{version}"
+
+
+@lru_cache(maxsize=4_096)
 def expand(text: str) -> Any:
     """Undo `shorten`."""
     kind, rest = text[:2], text[2:]
