@@ -29,6 +29,7 @@ class Trace:
         self.kind = kind
         self.folder = folder
         self.events: list[Any] = []
+        self.savers = 0
         self.stack = ExitStack()
         self.async_stack = AsyncExitStack()
 
@@ -41,7 +42,8 @@ class Trace:
         """Return a new saver of the kind that the trace was asked for."""
         if self.kind == "memory":
             return self.lib.InMemorySaver()
-        path = str(self.folder / f"{self.lib.root}-{len(list(self.folder.iterdir()))}.db")
+        self.savers += 1
+        path = str(self.folder / f"{self.lib.root}-{self.savers}.db")
         if self.mode == "sync":
             return self.stack.enter_context(self.lib.SqliteSaver.from_conn_string(path))
         return await self.async_stack.enter_async_context(self.lib.AsyncSqliteSaver.from_conn_string(path))

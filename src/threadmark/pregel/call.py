@@ -155,15 +155,15 @@ def collect_async(code: Callable[..., AsyncIterator[Any]]) -> Callable[..., Awai
     return run
 
 
-def injections(code: Any) -> tuple[tuple[str, str], ...]:
-    """Return which parameters of `code`, after the first, are to be injected, and with what."""
+def injections(code: Any, skip: int = 1) -> tuple[tuple[str, str], ...]:
+    """Return which parameters of `code` are to be injected, and with what. Of a node the first is skipped."""
     try:
         parameters = list(inspect.signature(code).parameters.values())
     except (TypeError, ValueError):  # some built-in callables have no signature: nothing to inject
         return ()
     hints = hints_of(code)
     found = []
-    for parameter in parameters[1:]:
+    for parameter in parameters[skip:]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         kind = injection(parameter, hints.get(parameter.name, parameter.annotation))

@@ -116,8 +116,8 @@ class Calls:
         with self.lock:
             if parent.over:
                 raise NodeCancelledError(
-                    f"{parent.task.name!r} called the task {node.name!r} too late: it had ended, was cancelled "
-                    f"or ran out of time. Call tasks before the code that calls them returns."
+                    f"{parent.task.name!r} called {node.name!r} too late: it had ended, was cancelled or ran "
+                    f"out of time. Call tasks before the code that calls them returns."
                 )
             called = self.make(parent, node, given)
             parent.called.append(called)
@@ -153,6 +153,8 @@ class Calls:
         known = self.saved.get(task.id, []) if recent is None else self.detached(recent)
         for channel, value in known:
             match_write(task, channel, value)
+        if task.writes is not None:
+            task.interrupts, task.error = (), None
 
     def detached(self, writes: list[Write]) -> list[Write]:
         """Return writes as they would come back from storage: nothing done to the values later is in them."""
@@ -196,12 +198,10 @@ class Calls:
 
     def show_end(self, task: Task) -> None:
         """Show that a call has ended."""
-        payload = stream.task_end(self.run.plan, task)
         if task.error is None:
-            payload["result"] = {RETURN: stream.updates_of(task.writes or (), RETURN)}
             self.show("updates", stream.update_chunk(task, RETURN))
         if not task.cached:
-            self.show_task("task_result", payload)
+            self.show_task("task_result", stream.task_end(RETURN, task))
 
 
 def by_task(run: Run) -> dict[str, list[Write]]:

@@ -15,6 +15,7 @@ from threadmark.checkpoint.base import BaseCheckpointSaver, Loaded
 from threadmark.config import RunnableConfig, current_scope
 from threadmark.errors import CheckpointNotFoundError, InvalidArgumentError
 from threadmark.pregel.called import Calls
+from threadmark.pregel.known import known_types
 from threadmark.pregel.run import Run
 from threadmark.pregel.scope import Session, TaskScope, thread_of
 from threadmark.pregel.spec import Spec
@@ -170,7 +171,7 @@ def launch_root(
     if saver is not None:
         assert thread_id is not None
         spec.saves, spec.thread_id = True, thread_id
-        session.saver, session.thread_id = saver.with_known_types(graph.plan.known_types), thread_id
+        session.saver, session.thread_id = saver.with_known_types(known_types(graph.plan)), thread_id
         result.address = root_address(thread_id, configurable, session)
         result.from_past = "checkpoint_id" in result.address["configurable"]
     return result
@@ -232,7 +233,7 @@ def launch_nested(
     result = Launch(spec, session)
     if saver is not None:
         spec.saves, spec.thread_id = True, around.thread_id
-        session.saver, session.thread_id = saver.with_known_types(graph.plan.known_types), around.thread_id
+        session.saver, session.thread_id = saver.with_known_types(known_types(graph.plan)), around.thread_id
         result.address = nested_address(spec, session)
         result.from_past = "checkpoint_id" in result.address["configurable"]
     return result

@@ -17,6 +17,7 @@ from threadmark.pregel.body import cache_namespace
 from threadmark.pregel.branching import Branching
 from threadmark.pregel.committer import SyncCommitter
 from threadmark.pregel.drive import drive
+from threadmark.pregel.known import known_types
 from threadmark.pregel.launch import Launch, Options, as_modes, launch, merged, saver_for
 from threadmark.pregel.leasing import hold
 from threadmark.pregel.plan import Plan
@@ -530,7 +531,7 @@ class Pregel(Branching):
         saver = saver_for(self, history.outer_scope())
         if saver is None:
             raise InvalidArgumentError("This graph has no checkpointer. Pass one: compile(checkpointer=...).")
-        return saver.with_known_types(self.plan.known_types)
+        return saver.with_known_types(known_types(self.plan))
 
     def _address(self, config: RunnableConfig) -> RunnableConfig:
         """Return the full config of a state operation."""

@@ -233,17 +233,17 @@ class Run:
             if self.modes and not task.node.hidden:
                 self.show("updates", stream.update_chunk(task, self.spec.output_keys))
                 if not task.cached:
-                    self.show_task("task_result", stream.task_end(self.plan, task))
+                    self.show_task("task_result", stream.task_end(self.plan.state_keys, task))
             return None
         if isinstance(error, GraphInterrupt):
             task.interrupts = tuple(error.interrupts)
             self.unsaved.append(TaskWrites(*task.saved_writes[:2], [(INTERRUPT, list(error.interrupts))]))
             self.show_pause(task.interrupts, inside=not task.interrupts)
-            self.show_task("task_result", stream.task_end(self.plan, task))
+            self.show_task("task_result", stream.task_end(self.plan.state_keys, task))
             return None
         task.error = error
         self.unsaved.append(TaskWrites(*task.saved_writes[:2], [(ERROR, error)]))
-        self.show_task("task_result", stream.task_end(self.plan, task))
+        self.show_task("task_result", stream.task_end(self.plan.state_keys, task))
         # A task that was stopped because another one failed is not the one to blame.
         return None if isinstance(error, NodeCancelledError) else task
 

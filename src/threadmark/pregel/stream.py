@@ -82,16 +82,23 @@ def task_start(task: Task) -> dict[str, Any]:
     return {"id": task.id, "name": task.name, "input": task.input, "triggers": task.triggers}
 
 
-def task_end(plan: Plan, task: Task) -> dict[str, Any]:
-    """Return what `tasks` shows of a task that ended."""
-    result = updates_of(task.writes or (), plan.state_keys)
+def task_end(keys: str | Sequence[str], task: Task) -> dict[str, Any]:
+    """Return what `tasks` shows of a task that ended, with its writes to these keys."""
     return {
         "id": task.id,
         "name": task.name,
         "error": task.error,
-        "result": {} if result is None else result,
+        "result": result_of(task.writes or (), keys),
         "interrupts": [show_interrupt(i) for i in task.interrupts],
     }
+
+
+def result_of(writes: Sequence[Write], keys: str | Sequence[str]) -> Any:
+    """Return a task's writes to state keys as its result: by key, also where there is only one."""
+    updates = updates_of(writes, keys)
+    if isinstance(keys, str):
+        return {keys: updates} if any(channel == keys for channel, _ in writes) else {}
+    return {} if updates is None else updates
 
 
 def show_interrupt(question: Interrupt) -> dict[str, Any]:
