@@ -47,6 +47,7 @@ class Memo:
         lists: Its lists, by channel.
         keys: What the backend wants to remember.
         about: The metadata that the run has already added to the thread's.
+        run_id: The run whose work on the thread is noted already.
     """
 
     base_id: str | None = None
@@ -54,6 +55,7 @@ class Memo:
     lists: dict[str, ListMemo] = field(default_factory=dict)
     keys: Any = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    run_id: str | None = None
 
 
 class EncodedValue(NamedTuple):

@@ -63,9 +63,10 @@ def commit(task: Committing) -> Operation[Head | None]:
         ThreadDeletedError: The thread, or the checkpoint that the commit follows, is not there.
     """
     moved, lists = yield Transaction(_commit(task), task.work.durable)
+    # Only now is it certain what is stored.
+    memo = task.work.memo
+    memo.run_id = task.work.run_id
     if lists:
-        # Only now is it certain that the slices are stored.
-        memo = task.work.memo
         memo.keys = {**_without_followed(task.work, memo.keys or {}), **lists}
     return moved  # type: ignore[no-any-return]
 
@@ -84,7 +85,8 @@ def _commit(task: Committing) -> Operation[tuple[Head | None, dict[Any, Slices]]
     parent = None
     if work.parent_id is not None:
         parent = yield from number_of(sql, work, at, work.parent_id)
-        yield from _save_writes(task, at, parent)
+        if work.writes:
+            yield from _save_writes(task, at, parent)
     if work.base_id is not None and work.base_id != work.parent_id:
         yield from number_of(sql, work, at, work.base_id)
     if work.checkpoint_id is None:
@@ -143,14 +145,14 @@ def _move_head(task: Committing, at: Standing, parent: int | None, seq: int, spa
 
 
 def _save_writes(task: Committing, at: Standing, seq: int) -> Operation[None]:
-    for statement, special in ((task.sql.add_write, False), (task.sql.replace_write, True)):
-        rows = [
-            (at.thread, seq, w.task_id, w.idx, w.channel, *w.data, w.task_path)
-            for w in task.work.writes
-            if (w.idx < 0) is special
-        ]
-        if rows:
-            yield ExecuteMany(statement, rows)
+    thread = at.thread
+    rows = [(thread, seq, w.task_id, w.idx, w.channel, *w.data, w.task_path) for w in task.work.writes]
+    special = [row for row in rows if row[3] < 0]
+    if special:
+        rows = [row for row in rows if row[3] >= 0]
+        yield ExecuteMany(task.sql.replace_write, special)
+    if rows:
+        yield ExecuteMany(task.sql.add_write, rows)
 
 
 def _save_checkpoint(
@@ -173,7 +175,7 @@ def _save_checkpoint(
         sql.create_checkpoint,
         (at.thread, seq, space, checkpoint_id, parent, task.index.now, *work.body, *work.metadata),
     )
-    if work.run_id is not None:
+    if work.run_id is not None and work.run_id != work.memo.run_id:
         yield Execute(sql.note_run, (at.thread, work.run_id))
     yield from _move_head(task, at, parent, seq, space)
     return space
@@ -194,10 +196,10 @@ def _save_values(task: Committing, at: Standing, space: int) -> Operation[dict[A
         else:
             slices = yield from _save_list(task, at, space, value, value.data)
             lists[value.channel, value.version] = slices
-            data = task.rows.sealed(
-                value_row(task.work.thread_id, task.work.ns, value.channel, value.version),
-                write_slices(slices),
-            )
+            data = write_slices(slices)
+            if task.rows.seals:
+                row = value_row(task.work.thread_id, task.work.ns, value.channel, value.version)
+                data = task.rows.seal(row, data)
         sliced = isinstance(value.data, Recipe)
         created.append((at.thread, space, short, value.channel, sliced, *data))
     if created:

@@ -16,7 +16,7 @@ import ormsgpack
 from threadmark._db.effects import Execute, Operation
 from threadmark.checkpoint._sql.pack import shorten
 from threadmark.checkpoint._sql.statements import Statements
-from threadmark.checkpoint.lists import Recipe, Slice, cut, extend, merges
+from threadmark.checkpoint.lists import MOST_SLICES, Recipe, Slice, cut, extend, merges
 from threadmark.checkpoint.rows import RowCodec
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.errors import StorageCorruptError
@@ -115,15 +115,16 @@ def store_list(place: ListPlace, version: Any, recipe: Recipe, old: Slices) -> O
         The slices of the new version.
     """
     slices: Slices = []
+    name = shorten(version)
     for piece in recipe.pieces:
         if isinstance(piece, tuple):
             extend(slices, cut(old, *piece))
         else:
-            yield from _append(place, f"{shorten(version)}.{len(slices)}", slices, piece)
-    groups = merges([high - low for _, low, high in slices])
-    if len(groups) == len(slices):
+            yield from _append(place, f"{name}.{len(slices)}", slices, piece)
+    if len(slices) <= MOST_SLICES:
         return slices
-    return (yield from _merge(place, shorten(version), slices, groups))
+    groups = merges([high - low for _, low, high in slices])
+    return (yield from _merge(place, name, slices, groups))
 
 
 def _append(place: ListPlace, log: str, slices: Slices, items: list[bytes]) -> Operation[None]:
@@ -138,15 +139,13 @@ def _append(place: ListPlace, log: str, slices: Slices, items: list[bytes]) -> O
 
 
 def _write(place: ListPlace, log: str, start: int, items: list[bytes]) -> Operation[None]:
-    for run in _runs(items):
+    sql, rows, _, thread_id = place.source
+    for run in [items] if len(items) == 1 else _runs(items):
         sizes = ormsgpack.packb([len(item) for item in run]) if len(run) > 1 else None
-        row = log_row(place.source.thread_id, place.ns, place.channel, log, start)
-        data = place.source.rows.packed(("msgpack", b"".join(run)))
-        tag, content = place.source.rows.sealed(row, data)
-        yield Execute(
-            place.source.sql.create_chunk,
-            (*place.key, log, start, len(run), sizes, tag, content),
-        )
+        data = rows.packed(("msgpack", b"".join(run)))
+        if rows.seals:
+            data = rows.seal(log_row(thread_id, place.ns, place.channel, log, start), data)
+        yield Execute(sql.create_chunk, (*place.key, log, start, len(run), sizes, *data))
         start += len(run)
 
 
