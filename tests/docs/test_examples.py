@@ -26,8 +26,10 @@ STORIES = [TUTORIAL, *([page] for page in PAGES if page not in TUTORIAL and exam
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story[0].stem)
 def test_the_examples_of_a_page_do_what_it_says(
-    story: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    story: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
+    if any("DATABASE_URL" in page.read_text(encoding="utf-8") for page in story):
+        request.getfixturevalue("database")
     monkeypatch.chdir(tmp_path)
     module = ModuleType("example")
     monkeypatch.setitem(sys.modules, "example", module)
