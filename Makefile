@@ -2,16 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Pins what a build needs, too, which `-c` does not: older pips read the first, newer ones the second.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
 
 .PHONY: demo test lint types bench clean
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
 $(VENV)/full: $(VENV)/core requirements-test.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e . -r requirements-test.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -e . -r requirements-test.txt
 	touch $@
 
 demo: $(VENV)/core
@@ -29,7 +32,7 @@ test: lint types
 
 .venv-bench/ready: constraints.txt
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/pip install --quiet --disable-pip-version-check -c constraints.txt langgraph langgraph-checkpoint-sqlite
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check langgraph langgraph-checkpoint-sqlite
 	touch $@
 
 bench: $(VENV)/full .venv-bench/ready
