@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from threadmark.checkpoint.memory import InMemorySaver
     from threadmark.checkpoint.sqlite import SqliteSaver
-    from threadmark.config import RunnableConfig, get_stream_writer
+    from threadmark.config import get_stream_writer
     from threadmark.constants import END, START
     from threadmark.errors import ThreadmarkError
+    from threadmark.func import entrypoint, task
     from threadmark.graph.message import MessagesState, add_messages
     from threadmark.graph.state import StateGraph
     from threadmark.runtime import Runtime
     from threadmark.store.memory import InMemoryStore
     from threadmark.store.sqlite import SqliteStore
-    from threadmark.types import CachePolicy, Command, Overwrite, RetryPolicy, Send, StateSnapshot, interrupt
+    from threadmark.types import CachePolicy, Command, Overwrite, RetryPolicy, Send, interrupt
 
 __all__ = [
     "END",
@@ -32,31 +33,32 @@ __all__ = [
     "MessagesState",
     "Overwrite",
     "RetryPolicy",
-    "RunnableConfig",
     "Runtime",
     "Send",
     "SqliteSaver",
     "SqliteStore",
     "StateGraph",
-    "StateSnapshot",
     "ThreadmarkError",
     "add_messages",
+    "entrypoint",
     "get_stream_writer",
     "interrupt",
+    "task",
 ]
 
 _HOMES = {
     "checkpoint.memory": ("InMemorySaver",),
     "checkpoint.sqlite": ("SqliteSaver",),
-    "config": ("RunnableConfig", "get_stream_writer"),
+    "config": ("get_stream_writer",),
     "constants": ("END", "START"),
     "errors": ("ThreadmarkError",),
+    "func": ("entrypoint", "task"),
     "graph.message": ("MessagesState", "add_messages"),
     "graph.state": ("StateGraph",),
     "runtime": ("Runtime",),
     "store.memory": ("InMemoryStore",),
     "store.sqlite": ("SqliteStore",),
-    "types": ("CachePolicy", "Command", "Overwrite", "RetryPolicy", "Send", "StateSnapshot", "interrupt"),
+    "types": ("CachePolicy", "Command", "Overwrite", "RetryPolicy", "Send", "interrupt"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
