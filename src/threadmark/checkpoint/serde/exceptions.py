@@ -16,7 +16,7 @@ from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.codec import Encoder, Level
 from threadmark.checkpoint.serde.known import type_name
 from threadmark.checkpoint.serde.layout import layout_of
-from threadmark.checkpoint.serde.records import state_of
+from threadmark.checkpoint.serde.records import set_attributes, state_of
 from threadmark.errors import StoredError
 
 __all__ = ["error_record", "exception_builder", "exception_encoder"]
@@ -27,7 +27,11 @@ _ATTRIBUTES = {AttributeError: ("name",), ImportError: ("name", "path"), NameErr
 
 def error_record(error: BaseException) -> StoredError:
     """Return what is kept of an exception that cannot be kept itself."""
-    return StoredError(type_name(type(error)), str(error))
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - it may be of any class, and its record must not fail
+        text = ""
+    return StoredError(type_name(type(error)), text)
 
 
 def exception_encoder(cls: type) -> Encoder:
@@ -61,8 +65,7 @@ def exception_builder(cls: Any) -> Callable[[list[Any]], Any]:
     def build(parts: list[Any]) -> Any:
         value = base.__new__(cls, *parts[1])
         base.__init__(value, *parts[1])
-        for attribute, content in (parts[2] if len(parts) > 2 else {}).items():
-            object.__setattr__(value, attribute, content)
+        set_attributes(value, parts[2] if len(parts) > 2 else {})
         return value
 
     return build

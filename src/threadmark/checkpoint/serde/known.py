@@ -93,7 +93,10 @@ class KnownTypes:
 
         Raises:
             UnknownTypeError: It is not known.
+            SerializationError: It is not a name.
         """
+        if type(name) is not str:
+            raise errors.SerializationError(f"Stored data names a class by a {type(name).__name__}")
         cls = self.get(name)
         if cls is None:
             raise errors.UnknownTypeError(name)

@@ -11,7 +11,7 @@ from ormsgpack import Ext
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.codec import Encoder, Level
 from threadmark.checkpoint.serde.known import type_name
-from threadmark.checkpoint.serde.records import missing_field
+from threadmark.checkpoint.serde.records import missing_field, set_attributes
 from threadmark.errors import SerializationError, UnknownTypeError
 
 __all__ = [
@@ -77,8 +77,7 @@ def named_tuple_builder(cls: Any) -> Callable[[list[Any]], Any]:
 
     def build(parts: list[Any]) -> Any:
         value = named_tuple_from_fields(cls, parts[1])
-        if len(parts) > 2:
-            value.__dict__.update(parts[2])
+        set_attributes(value, parts[2] if len(parts) > 2 else {})
         return value
 
     return build

@@ -31,6 +31,7 @@ __all__ = [
 
 Setter = Callable[[Any, Any], None]
 _new = object.__new__
+_MAYBE = (dict, type(None))
 
 
 def base_model() -> Any:
@@ -101,8 +102,8 @@ def model_builder(cls: Any) -> Callable[[list[Any]], Any]:
 
     def build(parts: list[Any]) -> Any:
         _, fields, bits, extra, private = parts + [None] * (5 - len(parts))
-        if type(fields) is not dict:
-            raise SerializationError(f"The stored fields of {type_name(cls)} are not a dict")
+        if type(fields) is not dict or type(extra) not in _MAYBE or type(private) not in _MAYBE:
+            raise SerializationError(f"The stored state of {type_name(cls)} is not made of dicts")
         if type(bits) is int:
             given = {name for place, name in enumerate(fields) if bits >> place & 1}
         else:

@@ -14,7 +14,7 @@ from ormsgpack import Ext
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.codec import Decoder, Level
 from threadmark.checkpoint.serde.messages import message_fields
-from threadmark.errors import UnknownTypeError
+from threadmark.errors import SerializationError, UnknownTypeError
 
 __all__ = ["Opaque", "OpaqueDecoders", "encode_opaque"]
 
@@ -50,7 +50,10 @@ class Opaque:
     def __repr__(self) -> str:
         if self._code == wire.CLASS:
             return f"<class {self.type_name}>"
-        fields = ", ".join(f"{name}={value!r}" for name, value in self.fields.items())
+        try:
+            fields = ", ".join(f"{name}={value!r}" for name, value in self.fields.items())
+        except SerializationError:
+            fields = "damaged"
         return f"{self.type_name.rpartition(':')[2]}({fields})"
 
     def __eq__(self, other: object) -> bool:
@@ -68,9 +71,16 @@ def encode_opaque(value: Opaque, level: Level) -> Ext:
 
 
 def _fields(code: int, data: bytes, level: Level) -> dict[str, Any]:
-    if code == wire.CLASS or code > wire.MESSAGE:
+    if code == wire.CLASS or not 0 <= code <= wire.MESSAGE:
         return {}
-    parts = level.unpack(data)
+    try:
+        parts = level.unpack(data)
+        return _named(code, parts)
+    except Exception as error:
+        raise SerializationError(f"The content of a value of an unknown type is damaged: {error}") from error
+
+
+def _named(code: int, parts: list[Any]) -> dict[str, Any]:
     if code < wire.FIRST_OWN_CODE:
         return parts[2] if type(parts[2]) is dict else {"value": parts[2]}
     if code == wire.MESSAGE:

@@ -67,7 +67,10 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _shown(key: Any) -> str:
-    shown = repr(key)
+    try:
+        shown = repr(key)
+    except Exception:  # noqa: BLE001 - a key may be of any class, and an integer too long to be printed
+        shown = f"<{type(key).__name__}>"
     return shown if len(shown) <= _MAX_KEY else shown[: _MAX_KEY - 3] + "..."
 
 

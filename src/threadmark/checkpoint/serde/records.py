@@ -17,7 +17,14 @@ from threadmark.checkpoint.serde.known import type_name
 from threadmark.checkpoint.serde.layout import NO_DEFAULT, Layout, layout_of
 from threadmark.errors import SerializationError
 
-__all__ = ["missing_field", "record_builder", "record_encoder", "record_from_fields", "state_of"]
+__all__ = [
+    "missing_field",
+    "record_builder",
+    "record_encoder",
+    "record_from_fields",
+    "set_attributes",
+    "state_of",
+]
 
 _new = object.__new__
 _set = object.__setattr__
@@ -78,9 +85,15 @@ def record_from_fields(cls: type, fields: dict[str, Any]) -> Any:
 def _fill(cls: type, layout: Layout, fields: dict[str, Any], others: dict[str, Any]) -> Any:
     state = fields if layout.fields is None else _evolved(cls, layout, fields)
     value: Any = _new(cls)
-    for name, content in {**others, **state}.items():
-        _set(value, name, content)
+    set_attributes(value, others)
+    set_attributes(value, state)
     return value
+
+
+def set_attributes(value: Any, state: dict[str, Any]) -> None:
+    """Set attributes past whatever the class does when one is set."""
+    for name, content in state.items():
+        _set(value, name, content)
 
 
 def _evolved(cls: type, layout: Layout, fields: dict[str, Any]) -> dict[str, Any]:

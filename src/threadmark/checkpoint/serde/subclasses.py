@@ -18,7 +18,7 @@ from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.codec import Encoder, Level
 from threadmark.checkpoint.serde.known import type_name
 from threadmark.checkpoint.serde.layout import layout_of
-from threadmark.checkpoint.serde.records import state_of
+from threadmark.checkpoint.serde.records import set_attributes, state_of
 from threadmark.checkpoint.serde.times import datetime_parts, time_parts
 from threadmark.errors import SerializationError
 
@@ -144,8 +144,7 @@ def subclass_builder(cls: type) -> Callable[[list[Any]], Any]:
                 f"{type_name(cls)} derives from {base.__name__}, but was stored as something else"
             )
         value = build_value(cls, plain)
-        for attribute, content in (parts[2] if len(parts) > 2 else {}).items():
-            object.__setattr__(value, attribute, content)
+        set_attributes(value, parts[2] if len(parts) > 2 else {})
         return value
 
     return build
