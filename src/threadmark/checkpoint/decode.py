@@ -57,9 +57,19 @@ class Shared:
     def __init__(self, rows: RowCodec) -> None:
         self._rows = rows
         self._known: dict[int, tuple[bytes, Any]] = {}
+        self._longest: dict[str, tuple[list[bytes], list[Any]]] = {}
 
     def decoded(self, items: list[bytes], channel: str) -> list[Any]:
         """Return the decoded items."""
+        # Going back in time, a list is mostly the beginning of the one before.
+        longer, values = self._longest.get(channel, ([], []))
+        if len(items) <= len(longer) and longer[: len(items)] == items:
+            return values[: len(items)]
+        values = self._decoded(items, channel)
+        self._longest[channel] = (items, values)
+        return values[:]
+
+    def _decoded(self, items: list[bytes], channel: str) -> list[Any]:
         known = self._known
         missing = [item for item in items if id(item) not in known]
         if missing:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import ormsgpack
@@ -29,6 +30,8 @@ Slices: TypeAlias = "list[Slice[str]]"
 LogKey: TypeAlias = tuple[int, str, str]
 """Namespace's number, channel, log."""
 
+
+_KEY_OF_CHUNK = itemgetter(0, 1, 2, 3)
 
 ListKey: TypeAlias = tuple[int, str, str]
 """Namespace's number, namespace, channel."""
@@ -194,14 +197,24 @@ def load_logs(source: Source, logs: Logs, wanted: Mapping[ListKey, Iterable[Slic
     if not ranges:
         return
     rows = yield Execute(source.sql.get_chunks, (json.dumps(ranges), source.thread))
-    chunks = {(space, channel, log, start): rest for space, channel, log, start, *rest in rows}
-    for (space, channel, log, start), (count, sizes, tag, data) in sorted(chunks.items()):
-        row = log_row(source.thread_id, spaces[space], channel, log, start)
-        _, content = source.rows.opened(row, (tag, data))
-        runs = logs.runs.setdefault((space, channel, log), [])
-        if not runs or runs[-1][0] + len(runs[-1][1]) != start:
-            runs.append((start, []))
-        runs[-1][1].extend(_split(content, count, sizes))
+    last: LogKey | None = None
+    end = 0
+    for space, channel, log, start, count, sizes, tag, data in sorted(rows, key=_KEY_OF_CHUNK):
+        key = (space, channel, log)
+        if key == last and start < end:
+            continue  # Two ranges touched the same row.
+        if key != last or start > end:
+            items: list[bytes] = []
+            logs.runs.setdefault(key, []).append((start, items))
+        if source.rows.seals:
+            row = log_row(source.thread_id, spaces[space], channel, log, start)
+            tag, data = source.rows.open(row, (tag, data))
+        _, content = source.rows.plain((tag, data))
+        if sizes is None:
+            items.append(content)
+        else:
+            items += _split(content, count, sizes)
+        last, end = key, start + count
 
 
 def _united(slices: Iterable[Slice[str]]) -> list[Slice[str]]:
@@ -215,9 +228,7 @@ def _united(slices: Iterable[Slice[str]]) -> list[Slice[str]]:
     return united
 
 
-def _split(content: bytes, count: int, sizes: bytes | None) -> list[bytes]:
-    if sizes is None:
-        return [content]
+def _split(content: bytes, count: int, sizes: bytes) -> list[bytes]:
     items = []
     start = 0
     for size in ormsgpack.unpackb(sizes):
