@@ -10,7 +10,7 @@ from threadmark.errors import SerializationError
 
 __all__ = ["describe", "dtype_of", "is_listed"]
 
-_SIMPLE = re.compile(r"[<>|][biufcSUVmMO]\d*(\[\d*(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as|generic)\])?", re.ASCII)
+_SIMPLE = re.compile(r"[<>|][biufcSUVmMO]\d*(\[(?:[1-9]\d{0,8})?(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as|generic)\])?", re.ASCII)
 
 
 def is_listed(dtype: Any) -> bool:
