@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from checkpoint.model import Point, ThreadModel
+from threadmark.checkpoint._sql import lists
 from threadmark.checkpoint.base import BaseCheckpointSaver, Commit, TaskCommit, TaskWrites, get_checkpoint_id
 from threadmark.checkpoint.memory import InMemorySaver
 from threadmark.checkpoint.sqlite import SqliteSaver
@@ -36,6 +37,8 @@ class Savers(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        # Rows of lists are put together after many items; here few must do.
+        self.fold, lists._FOLD = lists._FOLD, 4
         self.folder = Path(tempfile.mkdtemp())
         self.savers: dict[str, BaseCheckpointSaver[str]] = {
             "memory": InMemorySaver(),
@@ -50,6 +53,7 @@ class Savers(RuleBasedStateMachine):
             if isinstance(saver, SqliteSaver):
                 saver.close()
         shutil.rmtree(self.folder)
+        lists._FOLD = self.fold
 
     def everywhere(self, call: Any) -> Any:
         """Call every saver; all must answer alike."""

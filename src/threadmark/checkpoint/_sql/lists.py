@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import ormsgpack
 
-from threadmark._db.effects import Execute, Operation
+from threadmark._db.effects import Execute, ExecuteMany, Operation
 from threadmark.checkpoint._sql.pack import shorten
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint.lists import MOST_SLICES, Recipe, Slice, cut, extend, merges
@@ -25,6 +25,8 @@ from threadmark.errors import StorageCorruptError
 __all__ = ["ListPlace", "Logs", "Slices", "Source", "load_logs", "log_row", "read_slices", "store_list"]
 
 _CHUNK_BYTES = 1_000_000
+_FOLD = 64
+_FOLD_BYTES = 100_000
 
 Slices: TypeAlias = "list[Slice[str]]"
 LogKey: TypeAlias = tuple[int, str, str]
@@ -138,7 +140,30 @@ def _append(place: ListPlace, log: str, slices: Slices, items: list[bytes]) -> O
         if rows and rows[0][0] == high:
             log, start = last, high
     yield from _write(place, log, start, items)
-    extend(slices, [(log, start, start + len(items))])
+    end = start + len(items)
+    extend(slices, [(log, start, end)])
+    if len(items) < _FOLD // 2 <= start and start % _FOLD + len(items) >= _FOLD:
+        yield from _fold(place, log, end // _FOLD * _FOLD)
+
+
+def _fold(place: ListPlace, log: str, end: int) -> Operation[None]:
+    """Put the rows of a log that end at `end` together in one, if they are many and small.
+
+    A list that grew item by item is read in few rows then. No slice changes by it.
+    """
+    source = place.source
+    start = end - _FOLD
+    wanted = json.dumps([[place.space, place.channel, log, start, end]])
+    found = sorted((yield Execute(source.sql.get_chunks, (wanted, source.thread))), key=_KEY_OF_CHUNK)
+    rows = [row for row in found if start <= row[3] and row[3] + row[4] <= end]
+    whole = sum(row[4] for row in rows) == _FOLD
+    if not whole or len(rows) < _FOLD // 2 or sum(len(row[7]) for row in rows) > _FOLD_BYTES:
+        return
+    logs = Logs()
+    take_chunks(source, logs, {place.space: place.ns}, rows)
+    items = logs.items(place.space, place.channel, [(log, start, end)])
+    yield ExecuteMany(source.sql.drop_chunk, [(*place.key, log, row[3]) for row in rows])
+    yield from _write(place, log, start, items)
 
 
 def _write(place: ListPlace, log: str, start: int, items: list[bytes]) -> Operation[None]:
@@ -197,9 +222,14 @@ def load_logs(source: Source, logs: Logs, wanted: Mapping[ListKey, Iterable[Slic
     if not ranges:
         return
     rows = yield Execute(source.sql.get_chunks, (json.dumps(ranges), source.thread))
+    take_chunks(source, logs, spaces, sorted(rows, key=_KEY_OF_CHUNK))
+
+
+def take_chunks(source: Source, logs: Logs, spaces: Mapping[int, str], rows: Iterable[Any]) -> None:
+    """Open rows of logs, given in order, and note the items in them."""
     last: LogKey | None = None
     end = 0
-    for space, channel, log, start, count, sizes, tag, data in sorted(rows, key=_KEY_OF_CHUNK):
+    for space, channel, log, start, count, sizes, tag, data in rows:
         key = (space, channel, log)
         if key == last and start < end:
             continue  # Two ranges touched the same row.
