@@ -18,7 +18,7 @@ from threadmark.channels import EphemeralValue, LastValue
 from threadmark.checkpoint.base import BaseCheckpointSaver
 from threadmark.constants import END, PREVIOUS, START
 from threadmark.errors import GraphError, InvalidArgumentError, InvalidUpdateError
-from threadmark.pregel.call import hints_of, make_func, name_of
+from threadmark.pregel.call import cache_namespace, hints_of, make_func, name_of
 from threadmark.pregel.code import held_graphs, policies, seconds
 from threadmark.pregel.main import Pregel
 from threadmark.pregel.plan import Channels, Node, Plan, Write
@@ -130,6 +130,7 @@ class entrypoint(Generic[ContextT]):
             timeout=run_timeout,
             idle_timeout=idle_timeout,
             subgraphs=held_graphs(func),
+            cache_namespace=cache_namespace(func, name),
         )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from threadmark.constants import PUSH, RETURN
 from threadmark.errors import GraphError
-from threadmark.pregel.call import Func, injections, make_func, name_of
+from threadmark.pregel.call import Func, cache_namespace, injections, make_func, name_of
 from threadmark.pregel.called import call
 from threadmark.pregel.code import policies, seconds
 from threadmark.pregel.known import declare_types
@@ -86,13 +86,11 @@ class TaskFunction(Generic[P, T]):
 
     def clear_cache(self, cache: BaseCache[Any]) -> None:
         """Forget the results of this task that a cache keeps."""
-        if self.node.cache_namespace is not None:
-            cache.clear([self.node.cache_namespace])
+        cache.clear([self.node.cache_namespace])
 
     async def aclear_cache(self, cache: BaseCache[Any]) -> None:
         """Async `clear_cache`."""
-        if self.node.cache_namespace is not None:
-            await cache.aclear([self.node.cache_namespace])
+        await cache.aclear([self.node.cache_namespace])
 
 
 @overload
@@ -159,7 +157,7 @@ def make_node(
         cache=replace(cache, key_func=key_of_arguments(cache)) if cache is not None else None,
         timeout=run_timeout,
         idle_timeout=idle_timeout,
-        cache_namespace=("writes", getattr(code, "__module__", ""), getattr(code, "__qualname__", name)),
+        cache_namespace=cache_namespace(code, name),
     )
 
 

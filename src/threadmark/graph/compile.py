@@ -17,7 +17,7 @@ from threadmark.constants import END, START, TASKS
 from threadmark.errors import GraphError, InvalidUpdateError
 from threadmark.graph.outputs import output_writer, router
 from threadmark.graph.schema import Schema, updates_from
-from threadmark.pregel.call import Func, hints_of, make_func
+from threadmark.pregel.call import Func, cache_namespace, hints_of, make_func
 from threadmark.pregel.code import all_names, has_contents, held_graphs, seconds
 from threadmark.pregel.main import Pregel
 from threadmark.pregel.plan import Branch, Channels, Node, Plan, Write
@@ -253,6 +253,7 @@ def make_node(builder: StateGraph[Any, Any, Any, Any], name: str, spec: NodeSpec
         subgraphs=graphs,
         on_error=make_func(handler) if handler is not None else None,
         metadata=spec.metadata,
+        cache_namespace=cache_namespace(spec.code, name),
     )
 
 

@@ -57,7 +57,7 @@ async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
                         item = await runner.inbox.get()
                         if isinstance(item, Finished):
                             answer = [item, *runner.ready()]
-                        elif item.mode in session.own_modes or item.mode in session.outer_modes:
+                        else:
                             yield item
                 elif isinstance(command, COMMITS):
                     assert committer is not None

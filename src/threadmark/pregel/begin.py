@@ -125,8 +125,11 @@ def go_on(run: Run, given: Any) -> Steps:
         answers = {} if ask_anew(run, tasks, command.resume) else read_answers(command.resume, tasks)
     if run.spec.saves and (run.spec.copies or not run.spec.at_tip):
         yield from fork(run)
-        tasks = carry_over(tasks, run.find_tasks(), answers)
-        loose = []
+        carried: list[Task] = []
+        if answers or command.resume is not None:
+            carried = carry_over(tasks, run.find_tasks(), answers)
+        tasks, loose = run.find_tasks(), []
+        yield from save_answers(run, carried)
     yield from give_answers(run, tasks, answers)
     run.spec.answers = answers
     yield from take_update(run, command, loose)
@@ -181,10 +184,12 @@ def is_question_id(key: Any) -> bool:
 
 def give_answers(run: Run, tasks: list[Task], answers: Mapping[str, Any]) -> Steps:
     """Give each task the answers to its own questions, and save them; hold back tasks that got none."""
-    saves: list[TaskWrites] = []
-    for task in tasks:
-        if task.writes is None and answer_task(task, answers):
-            saves.append(TaskWrites(*task.saved_writes[:2], [(RESUME, task.answers)]))
+    yield from save_answers(run, [t for t in tasks if t.writes is None and answer_task(t, answers)])
+
+
+def save_answers(run: Run, tasks: list[Task]) -> Steps:
+    """Save the answers that tasks have."""
+    saves = [TaskWrites(*task.saved_writes[:2], [(RESUME, task.answers)]) for task in tasks]
     if saves and run.spec.saves:
         yield run.task_commit(saves)
 
@@ -215,19 +220,24 @@ def place_answers(task: Task, answers: Mapping[str, Any]) -> bool:
 
 
 def carry_over(old: list[Task], new: list[Task], answers: dict[str, Any]) -> list[Task]:
-    """Hand the answers that were given for tasks of the past to the same tasks of a fork."""
+    """Hand the answers that were given for unfinished tasks of the past to the same tasks of a fork; return
+    those that have any.
+    """
     by_path = {task.path: task for task in new}
     for task in old:
         copy = by_path.get(task.path)
-        if copy is not None:
+        if copy is not None and task.writes is None:
             copy.former = task
             for question in carry_answers(task, copy, answers):
                 del answers[question]
-    return new
+    return [task for task in new if task.answers]
 
 
 def carry_answers(old: Task, new: Task, answers: Mapping[str, Any]) -> list[str]:
-    """Hand the answers to questions of a task of the past to the same task of a fork; return their ids."""
+    """Hand the answers that an unfinished task of the past has, and those that it is given now, to the same
+    task of a fork; return the ids of the questions that are answered now.
+    """
+    new.answers = list(old.answers)
     found = []
     for index in range(len(old.answers) + 1):
         question = old.question_id(index)

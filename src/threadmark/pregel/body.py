@@ -104,13 +104,7 @@ def cache_key(task: Task, policy: CachePolicy, scope: TaskScope) -> tuple[tuple[
     key = policy.key_func(task.input)
     if isinstance(key, bytes):
         key = key.hex()
-    own = task.node.cache_namespace
-    return (own or cache_namespace(scope.session.run.plan.name, task.name), key)
-
-
-def cache_namespace(graph: str, node: str) -> tuple[str, ...]:
-    """Return the cache namespace of a node's results."""
-    return ("writes", graph, node)
+    return (task.node.cache_namespace, key)
 
 
 def run_node(task: Task, scope: TaskScope) -> Body:

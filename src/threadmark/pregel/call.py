@@ -118,6 +118,15 @@ def name_of(code: Any) -> str:
     return type(code).__name__
 
 
+def cache_namespace(code: Any, name: str) -> tuple[str, ...]:
+    """Return where a cache keeps the results of some code. The code's own name is part of it, so that graphs
+    which share a cache do not mix up nodes that share a name.
+    """
+    code = getattr(code, "func", code)
+    kind = code if hasattr(code, "__qualname__") else type(code)
+    return ("writes", kind.__module__, kind.__qualname__, name)
+
+
 def is_runnable(code: Any) -> bool:
     """Tell whether an object has the interface of a runnable (ours or LangChain's)."""
     return not isinstance(code, type) and all(

@@ -49,6 +49,7 @@ class Called:
         scope: What its code sees.
         parent: The task that calls it.
         answered: It was given answers that are not saved yet.
+        carried: Its result is that of the same call in the past that this run is a fork of.
         handle: What the caller holds: a future of the driver's kind.
     """
 
@@ -56,12 +57,13 @@ class Called:
     scope: TaskScope
     parent: TaskScope
     answered: bool = False
+    carried: bool = False
     handle: Any = None
 
     @property
     def settled(self) -> bool:
         """Whether there is nothing to run: the call has finished, or waits for an answer."""
-        return self.task.writes is not None or self.task.stalled
+        return (self.task.writes is not None and not self.carried) or self.task.stalled
 
     def result(self) -> Any:
         """Return what a settled call returned.
@@ -130,16 +132,28 @@ class Calls:
         index = len(parent.called)
         task = child(parent.task, node, index, given)
         self.recall(task)
-        if parent.task.former is not None:
-            task.former = child(parent.task.former, node, index, given)
-            self.recall(task.former)
-            answered = bool(carry_answers(task.former, task, self.run.spec.answers))
-        else:
-            answered = task.writes is None and answer_task(task, self.run.spec.answers)
         scope = TaskScope(self.session, task)
         scope.depth = parent.depth + 1
         scope.repeats = parent.repeats or bool(parent.task.node.retry)
-        return Called(task, scope, parent, answered)
+        called = Called(task, scope, parent)
+        if task.writes is None and parent.task.former is not None:
+            self.carry(called, child(parent.task.former, node, index, given))
+        elif task.writes is None:
+            called.answered = answer_task(task, self.run.spec.answers)
+        return called
+
+    def carry(self, called: Called, former: Task) -> None:
+        """Let a call of a fork go on where the same call of the past stands: the fork was made to answer a
+        question that came up after it.
+        """
+        task = called.task
+        self.recall(former)
+        if former.writes is not None:
+            task.writes, called.carried = former.writes, True
+            return
+        task.former = former
+        carry_answers(former, task, self.run.spec.answers)
+        called.answered = bool(task.answers)
 
     # What is known
 
@@ -166,7 +180,7 @@ class Calls:
     def save(self, called: Called, writes: list[Write]) -> Generator[TaskCommit, Any, None]:
         """Save writes of a call under the current checkpoint."""
         task, run = called.task, self.run
-        if called.scope.repeats and task.writes is None and writes[-1][0] == RETURN:
+        if called.scope.repeats and writes[-1][0] == RETURN:
             self.recent[task.id] = self.detached(writes)
         if not run.spec.saves:
             return
@@ -241,6 +255,10 @@ def perform(called: Called) -> Needs:
         BaseException: What its code raised on its last attempt.
     """
     task, calls = called.task, called.scope.session.calls
+    if called.carried:
+        assert task.writes is not None
+        yield from calls.save(called, task.writes)
+        return task.writes
     if called.answered:
         yield from calls.save(called, [(RESUME, task.answers)])
     try:

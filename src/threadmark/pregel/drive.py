@@ -97,8 +97,8 @@ def drive(run: Run, session: Session) -> Iterator[Chunk]:
 def deliver(chunks: Sequence[Chunk], session: Session) -> Iterator[Chunk]:
     """Give chunks to the run's own caller and to the root's, each those that it listens to."""
     for chunk in chunks:
-        if session.outer_modes and chunk.mode in session.outer_modes and session.ns and session.send:
-            session.send(chunk)
+        if session.upward is not None and chunk.mode in session.outer_modes:
+            session.upward(chunk)
         if chunk.mode in session.own_modes:
             yield chunk
 
@@ -147,7 +147,7 @@ class Runner:
             if isinstance(item, Finished):
                 self.running.pop(item.task, None)
                 self.ended.append(item)
-            elif item.mode in self.session.own_modes or item.mode in self.session.outer_modes:
+            else:
                 yield item
         ended, self.ended = self.ended, []
         return ended

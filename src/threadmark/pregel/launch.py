@@ -305,7 +305,7 @@ def new_session(
         cache=graph.cache or around.cache,
         context=around.context if options.context is None else session.context,
         outer_modes=around.outer_modes,
-        send=around.send if around.outer_modes else None,
+        upward=(around.upward or around.send) if around.outer_modes else None,
         handlers=around.handlers,
         replays=around.replays,
         lease=around.lease,

@@ -13,7 +13,6 @@ from threadmark.checkpoint.base import BaseCheckpointSaver, Loaded
 from threadmark.config import RunnableConfig
 from threadmark.errors import GraphInterrupt, InvalidArgumentError
 from threadmark.pregel import edit, history, messages
-from threadmark.pregel.body import cache_namespace
 from threadmark.pregel.branching import Branching
 from threadmark.pregel.committer import SyncCommitter
 from threadmark.pregel.drive import drive
@@ -586,12 +585,16 @@ class Pregel(Branching):
             nodes: Of these nodes; `None`: of all.
         """
         if self.cache is not None:
-            self.cache.clear([cache_namespace(self.name, node) for node in nodes or self.plan.nodes])
+            self.cache.clear(self._cached(nodes))
+
+    def _cached(self, nodes: Sequence[str] | None) -> list[tuple[str, ...]]:
+        """Return the cache namespaces of some nodes, or of all."""
+        return [self.plan.nodes[name].cache_namespace for name in nodes or self.plan.nodes]
 
     async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
         """Async `clear_cache`."""
         if self.cache is not None:
-            await self.cache.aclear([cache_namespace(self.name, node) for node in nodes or self.plan.nodes])
+            await self.cache.aclear(self._cached(nodes))
 
 
 def result(plan: Launch, chunks: list[Chunk], mode: Any, version: Version) -> Any:

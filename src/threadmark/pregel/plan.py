@@ -57,7 +57,7 @@ class Node:
         subgraphs: The compiled graphs that the code holds.
         on_error: Code whose output replaces that of a node that failed for good.
         hidden: The node is the graph's own and not shown in streams.
-        cache_namespace: Where results are kept, if not under the names of graph and node.
+        cache_namespace: Where a cache keeps its results.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Node:
     subgraphs: tuple[Any, ...] = ()
     on_error: Func | None = None
     hidden: bool = False
-    cache_namespace: tuple[str, ...] | None = None
+    cache_namespace: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 

@@ -45,7 +45,8 @@ class Session:
         durability: When supersteps are saved.
         own_modes: The stream modes of the run's own caller.
         outer_modes: The stream modes of a root caller that listens to sub-graphs.
-        send: Takes a chunk from inside a task, from any thread; `None` when nobody listens.
+        send: Takes a chunk to the run's own caller; `None` as long as it does not listen.
+        upward: Takes a chunk to the caller of the outermost graph, if that listens to sub-graphs.
         max_concurrency: The largest number of tasks at once.
         handlers: LangChain callback handlers of the run, for `messages`.
         committer: What saves; sub-runs wait for it and may hand it their commits.
@@ -55,7 +56,6 @@ class Session:
         lease: What the run holds on its thread while it works, if it had to wait for its turn.
         calls: The tasks that nodes of the run call.
         runner: The driver's part that runs them.
-        live: `send` leads to the run's own caller.
     """
 
     config: RunnableConfig
@@ -69,6 +69,7 @@ class Session:
     own_modes: frozenset[str] = frozenset()
     outer_modes: frozenset[str] = frozenset()
     send: Callable[[Chunk], None] | None = None
+    upward: Callable[[Chunk], None] | None = None
     max_concurrency: int | None = None
     handlers: tuple[Any, ...] = ()
     committer: Any = None
@@ -78,7 +79,6 @@ class Session:
     lease: Lease | None = None
     calls: Any = None
     runner: Any = None
-    live: bool = False
 
     @property
     def listens_inside(self) -> bool:
@@ -88,16 +88,21 @@ class Session:
         return bool(self.run.plan.calls and self.own_modes & {"updates", "tasks", "debug"})
 
     def listen(self, send: Callable[[Chunk], None]) -> None:
-        """Let chunks from inside of tasks go to the run's own caller, if it is the one to hear them."""
-        if self.parent is None or self.own_modes & {"custom", "messages"}:
-            self.send, self.live = send, True
+        """Let chunks from inside of tasks go to the run's own caller."""
+        self.send = send
+
+    def emit(self, chunk: Chunk) -> None:
+        """Send a chunk from inside of a task to all who listen, from any thread."""
+        if self.upward is not None and chunk.mode in self.outer_modes:
+            self.upward(chunk)
+        if self.send is not None and chunk.mode in self.own_modes:
+            self.send(chunk)
 
     def tell(self, chunk: Chunk) -> bool:
         """Send a chunk from inside of a task at once, if it can reach all who listen; tell whether it did."""
-        inner = self.parent is not None and bool(self.outer_modes)
-        if self.send is None or (chunk.mode in self.own_modes if inner else not self.live):
+        if self.send is None and (self.upward is None or chunk.mode in self.own_modes):
             return False
-        self.send(chunk)
+        self.emit(chunk)
         return True
 
 
@@ -213,7 +218,7 @@ class TaskScope:
             self._runtime = Runtime(
                 context=session.context,
                 store=session.store,
-                stream_writer=self.write_custom if session.send and self.hears_custom() else _no_writer,
+                stream_writer=self.write_custom if self.hears_custom() else _no_writer,
                 heartbeat=self.beat,
                 previous=previous.value if previous is not None and previous.is_available() else None,
                 execution_info=self.execution_info(),
@@ -239,8 +244,7 @@ class TaskScope:
     def write_custom(self, data: Any) -> None:
         """Send a chunk to `stream_mode="custom"`."""
         self.beat()
-        if self.session.send is not None:
-            self.session.send(Chunk(self.session.ns, "custom", data))
+        self.session.emit(Chunk(self.session.ns, "custom", data))
 
     def push_message(self, message: Any, state_key: str | None) -> None:
         """Show a message in `stream_mode="messages"`, and add it to a key of the state."""

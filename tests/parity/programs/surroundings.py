@@ -178,7 +178,7 @@ async def a_compiled_graph_knows_its_subgraphs(t: Trace) -> None:
     t.note("direct", [name for name, _ in app.get_subgraphs()])
     t.note("all", [name for name, _ in app.get_subgraphs(recurse=True)])
     t.note("one", [name for name, _ in app.get_subgraphs(namespace="middle|leaf", recurse=True)])
-    t.note("name", app.name)
+    t.differs("name", app.name, ours="graph", theirs="LangGraph")
 
 
 @program(savers=("memory",), modes=("sync",))
