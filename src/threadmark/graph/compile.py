@@ -15,7 +15,7 @@ from threadmark.channels import EphemeralValue, LastValueAfterFinish, NamedBarri
 from threadmark.channels.barrier import NamedBarrierValueAfterFinish
 from threadmark.constants import END, START, TASKS
 from threadmark.errors import GraphError, InvalidUpdateError
-from threadmark.graph.outputs import output_writer, router
+from threadmark.graph.outputs import OutputWriter, router
 from threadmark.graph.schema import Schema, updates_from
 from threadmark.pregel.call import Func, cache_namespace, hints_of, make_func
 from threadmark.pregel.code import all_names, has_contents, held_graphs, seconds
@@ -160,7 +160,7 @@ def make_plan(builder: StateGraph[Any, Any, Any, Any], name: str | None, renames
         version=builder.version,
         migrate=builder.migrate,
         renames=dict(renames),
-        updates=output_writer("Command", user_keys, builder.notes.nodes, ()),
+        updates=OutputWriter("Command", user_keys, builder.notes.nodes, ()),
         shape=builder.state.instance,
         output_shape=builder.output.instance,
         known_types=known_types(builder),
@@ -206,7 +206,7 @@ def start_node(builder: StateGraph[Any, Any, Any, Any]) -> Node:
         func=PASS,
         triggers=(START,),
         read=lambda channels, managed: channels[START].value,
-        writes=output_writer(
+        writes=OutputWriter(
             START, keys, builder.notes.nodes, edge_writes(builder, START), plain=(), strict=False
         ),
         branches=make_branches(builder, START, builder.input),
@@ -235,7 +235,7 @@ def make_node(builder: StateGraph[Any, Any, Any, Any], name: str, spec: NodeSpec
         func=spec.func,
         triggers=(f"branch:to:{name}", *joins),
         read=spec.schema.read_root if spec.schema.is_root else spec.schema.read,
-        writes=output_writer(
+        writes=OutputWriter(
             name,
             tuple(builder.channels),
             builder.notes.nodes,

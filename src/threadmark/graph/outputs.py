@@ -12,22 +12,13 @@ from threadmark.graph.schema import updates_from
 from threadmark.pregel.plan import Write
 from threadmark.types import Command, Send
 
-__all__ = ["output_writer", "router"]
+__all__ = ["OutputWriter", "router"]
 
 log = logging.getLogger("threadmark.graph")
 
 
-def output_writer(
-    name: str,
-    keys: Sequence[str],
-    nodes: Collection[str],
-    edges: Sequence[Write],
-    *,
-    many: bool = False,
-    plain: Collection[str] = (),
-    strict: bool = True,
-) -> Callable[[Any], list[Write]]:
-    """Return the function that turns a node's output into writes.
+class OutputWriter:
+    """Turns a node's output into writes.
 
     Args:
         name: The node.
@@ -38,66 +29,101 @@ def output_writer(
         plain: The keys without a reducer: of several values that a generator yields, the last counts.
         strict: Say in the log when a key is not part of the state. Sub-graphs return keys of their own.
     """
-    known = frozenset(keys)
-    follow = list(edges)
-    unknown_seen: set[str] = set()
 
-    def note_unknown(output: Mapping[str, Any]) -> None:
-        new = sorted(str(k) for k in output if k not in known and k not in unknown_seen)
-        unknown_seen.update(new)
-        if new and strict:
-            log.warning("Node %r returned %s, which the state does not have; dropped.", name, ", ".join(new))
+    __slots__ = ("follow", "known", "many", "name", "nodes", "plain", "reported", "strict", "updates")
 
-    def updates(output: Any) -> list[Write]:
-        if type(output) is dict or isinstance(output, dict):
-            writes = [(k, v) for k, v in output.items() if k in known]
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[str],
+        nodes: Collection[str],
+        edges: Sequence[Write],
+        *,
+        many: bool = False,
+        plain: Collection[str] = (),
+        strict: bool = True,
+    ) -> None:
+        self.name = name
+        self.known = frozenset(keys)
+        self.nodes = nodes
+        self.follow = list(edges)
+        self.many = many
+        self.plain = plain
+        self.strict = strict
+        self.reported: set[str] = set()
+        self.updates: Callable[[Any], list[Write]] = self.whole if ROOT in self.known else self.keyed
+
+    def __call__(self, output: Any) -> list[Write]:
+        """Return the writes of an output.
+
+        Raises:
+            InvalidUpdateError: The output is no update, or goes to a node that does not exist.
+            ParentCommand: The output is a command for the graph around this one.
+        """
+        return self.updates(output) + self.follow
+
+    def keyed(self, output: Any) -> list[Write]:
+        """Return the updates of a state with keys."""
+        if isinstance(output, dict):
+            writes = [(k, v) for k, v in output.items() if k in self.known]
             if len(writes) < len(output):
-                note_unknown(output)
+                self.report(output)
             return writes
         if output is None:
             return []
         if isinstance(output, Command):
-            return command(output)
+            return self.command(output)
         if isinstance(output, list | tuple):
-            return sequence(output)
-        found = updates_from(output, known)
+            return self.sequence(output)
+        found = updates_from(output, self.known)
         if found is None:
-            raise refusal(name, output)
+            raise refusal(self.name, output)
         return found
 
-    def sequence(output: Sequence[Any]) -> list[Write]:
-        if not many and not any(isinstance(part, Command) for part in output):
-            raise refusal(name, output)
+    def whole(self, output: Any) -> list[Write]:
+        """Return the update of a state of one piece."""
+        if isinstance(output, Command):
+            return self.command(output)
+        if isinstance(output, list | tuple) and any(isinstance(part, Command) for part in output):
+            return [write for part in output for write in self.whole(part)]
+        return [] if output is None else [(ROOT, output)]
+
+    def sequence(self, output: Sequence[Any]) -> list[Write]:
+        """Return the writes of several updates and commands."""
+        if not self.many and not any(isinstance(part, Command) for part in output):
+            raise refusal(self.name, output)
         if not all(part is None or isinstance(part, dict | Command) for part in output):
-            raise refusal(name, output)
-        writes = [write for part in output for write in updates(part)]
-        last = {k: i for i, (k, _) in enumerate(writes) if k in plain}
+            raise refusal(self.name, output)
+        writes = [write for part in output for write in self.keyed(part)]
+        last = {k: i for i, (k, _) in enumerate(writes) if k in self.plain}
         return [write for i, write in enumerate(writes) if last.get(write[0], i) == i]
 
-    def command(given: Command[Any]) -> list[Write]:
+    def command(self, given: Command[Any]) -> list[Write]:
+        """Return the writes of a command: its update, then where it goes."""
         if given.graph == Command.PARENT:
             raise ParentCommand(given)
         if given.graph is not None:
-            raise InvalidUpdateError(f"Node {name!r}: Command.graph must be None or Command.PARENT.")
-        writes = root_updates(given.update) if ROOT in known else command_update(given.update)
+            raise InvalidUpdateError(f"Node {self.name!r}: Command.graph must be None or Command.PARENT.")
+        writes = self.command_update(given.update)
         targets = [given.goto] if isinstance(given.goto, str | Send) else given.goto
-        return writes + [write for target in targets for write in goto(name, target, nodes)]
+        return writes + [write for target in targets for write in goto(self.name, target, self.nodes)]
 
-    def command_update(update: Any) -> list[Write]:
-        if isinstance(update, list | tuple) and all(isinstance(p, tuple) and len(p) == 2 for p in update):
-            return [(k, v) for k, v in update if k in known]
-        return [] if update is None else updates(update)
+    def command_update(self, update: Any) -> list[Write]:
+        """Return the writes of a command's update, which may also be a list of pairs."""
+        is_pairs = isinstance(update, list | tuple) and all(
+            isinstance(p, tuple) and len(p) == 2 for p in update
+        )
+        if is_pairs and ROOT not in self.known:
+            return [(k, v) for k, v in update if k in self.known]
+        return [] if update is None else self.updates(update)
 
-    def root_updates(output: Any) -> list[Write]:
-        if isinstance(output, Command):
-            return command(output)
-        if isinstance(output, list | tuple) and any(isinstance(part, Command) for part in output):
-            return [write for part in output for write in root_updates(part)]
-        return [] if output is None else [(ROOT, output)]
-
-    if ROOT in known:
-        return lambda output: root_updates(output) + follow
-    return lambda output: updates(output) + follow
+    def report(self, output: Mapping[str, Any]) -> None:
+        """Say once of each key that is not part of the state that it was dropped."""
+        new = sorted(str(k) for k in output if k not in self.known and k not in self.reported)
+        self.reported.update(new)
+        if new and self.strict:
+            keys = ", ".join(new)
+            log.warning("Node %r returned %s, which the state does not have; dropped.", self.name, keys)
 
 
 def refusal(name: str, output: Any) -> InvalidUpdateError:

@@ -125,7 +125,7 @@ class AsyncRunner:
         return finished  # type: ignore[return-value]
 
     async def stop(self) -> list[Finished]:
-        """Cancel the tasks that still run, and wait for them. One that has ended meanwhile counts as ended."""
+        """Cancel the tasks that still run, and wait for them. One that has ended meanwhile has ended."""
         working = [work for work in self.running.values() if work is not None]
         for work in working:
             work.cancel()
