@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadmark.checkpoint._sql.pack import expand, packed, shorten, unpacked
+from threadmark.checkpoint.encode import Surroundings
 from threadmark.errors import InvalidArgumentError, StorageCorruptError
 
 USUAL = st.builds(lambda n, f: f"{n:032}.{f}", st.integers(0, 10**25), st.floats(0, 1))
@@ -64,9 +65,10 @@ def test_a_checkpoint_comes_back(versions: Any, seen: Any, updated: Any, parents
         "updated_channels": updated,
         **more,
     }
-    found = unpacked(packed(checkpoint, parents, "run"), "c")
+    around = Surroundings(parents, "run", list(versions)[:1])
+    found = unpacked(packed(checkpoint, around), "c")
     assert repr(sorted(found.checkpoint.items())) == repr(sorted(checkpoint.items()))
-    assert (found.parents, found.run_id) == (parents, "run")
+    assert found.around == around
 
 
 @pytest.mark.parametrize(

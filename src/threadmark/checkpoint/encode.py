@@ -28,7 +28,7 @@ from threadmark.checkpoint.rows import RowCodec, value_row, write_row
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.errors import InvalidArgumentError, SerializationError
 
-__all__ = ["EncodedCommit", "EncodedValue", "EncodedWrite", "Memo", "encode"]
+__all__ = ["EncodedCommit", "EncodedValue", "EncodedWrite", "Memo", "Surroundings", "encode"]
 
 _STATUS_OF: Mapping[str, ThreadStatus] = {"__interrupt__": "paused", "__error__": "failed"}
 _TELLING = frozenset(WRITES_IDX_MAP[channel] for channel in _STATUS_OF)
@@ -87,7 +87,21 @@ class EncodedWrite(NamedTuple):
 Seen: TypeAlias = "dict[int, Encoded]"
 """What was encoded in this commit, by the value's identity: a write is often the channel's value too."""
 
-Body: TypeAlias = "Callable[[Checkpoint, Mapping[str, str], str | None], Encoded]"
+Body: TypeAlias = "Callable[[Checkpoint, Surroundings], Encoded]"
+
+
+class Surroundings(NamedTuple):
+    """What is stored with a checkpoint beside itself.
+
+    Attributes:
+        parents: The checkpoints of the graphs around it, by namespace.
+        run_id: The run that saved it.
+        absent: The channels that hold nothing.
+    """
+
+    parents: Mapping[str, str]
+    run_id: str | None
+    absent: Sequence[str]
 
 
 @dataclass(slots=True)
@@ -108,10 +122,14 @@ class EncodedCommit:
     metadata: Encoded = ("null", b"")
     about: About = field(default_factory=dict)
     values: Sequence[EncodedValue] = ()
-    parents: Mapping[str, str] = field(default_factory=dict)
-    run_id: str | None = None
+    surroundings: Surroundings = field(default_factory=lambda: Surroundings({}, None, ()))
     base_id: str | None = None
     lease: str | None = None
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that saves the commit."""
+        return self.surroundings.run_id
 
 
 def encode(
@@ -125,8 +143,7 @@ def encode(
     Args:
         commit: The commit.
         rows: How values are encoded.
-        body: Encodes a checkpoint without its values; it is also given the checkpoints of the graphs
-            around it, and the run's id.
+        body: Encodes a checkpoint without its values.
         existing: Values that are stored under versions of the commit already, by channel.
 
     Raises:
@@ -167,9 +184,12 @@ def _add_checkpoint(encoded: EncodedCommit, commit: Commit, rows: RowCodec, body
     checkpoint, metadata = commit.checkpoint, commit.metadata
     encoded.checkpoint_id = check_name(checkpoint["id"])
     encoded.base_id = encoded.memo.base_id
-    encoded.parents = _parents(metadata.get("parents"))
-    encoded.run_id = _run_id(metadata.get("run_id"))
-    encoded.body = body(_without_stored(checkpoint), encoded.parents, encoded.run_id)
+    encoded.surroundings = Surroundings(
+        _parents(metadata.get("parents")),
+        _run_id(metadata.get("run_id")),
+        _absent(commit),
+    )
+    encoded.body = body(_without_stored(checkpoint), encoded.surroundings)
     encoded.metadata = rows.dumps(metadata, "metadata")
     if rows.seals:
         address = (encoded.thread_id, encoded.ns, encoded.checkpoint_id)
@@ -203,7 +223,7 @@ def _plain(value: EncodedValue, commit: Commit, rows: RowCodec, split: bool) -> 
         return value.data
     given = commit.checkpoint["channel_values"][value.channel]
     if not split:
-        return rows.serde.dumps_typed(given)
+        return rows.inner.dumps_typed(given)
     return rows.dumps_items(given, value.channel) if type(given) is list else None
 
 
@@ -221,6 +241,12 @@ def _parents(given: Any) -> dict[str, str]:
     if not given or not isinstance(given, Mapping):
         return {}
     return {ns: found for ns, found in given.items() if type(ns) is str and type(found) is str}
+
+
+def _absent(commit: Commit) -> list[str]:
+    """Return the channels that have a version and hold nothing."""
+    found, cleared = commit.checkpoint["channel_values"], commit.cleared
+    return [c for c in commit.checkpoint["channel_versions"] if c not in found or c in cleared]
 
 
 def _run_id(value: Any) -> str | None:

@@ -67,7 +67,7 @@ def read_about(thread_id: str, data: Encoded, rows: RowCodec) -> About:
 
 def values_of(entries: About, rows: RowCodec) -> dict[str, Any]:
     """Decode metadata of a thread."""
-    return {key: rows.serde.loads_typed(rows.plain(entry.data)) for key, entry in entries.items()}
+    return {key: rows.inner.loads_typed(rows.plain(entry.data)) for key, entry in entries.items()}
 
 
 def _encodable(text: str) -> bool:

@@ -41,9 +41,23 @@ class RowCodec:
         serde: The serializer.
         max_value_bytes: The largest encoded value.
         compress: Whether values that become smaller by it are compressed with zstd.
+
+    Attributes:
+        seals: Whether rows are sealed. What `dumps` returns is not sealed yet.
+        searchable: The keys of metadata that may stand in clear where rows are sealed.
     """
 
-    __slots__ = ("compress", "max_value_bytes", "open", "seal", "seals", "serde", "split")
+    __slots__ = (
+        "compress",
+        "inner",
+        "max_value_bytes",
+        "open",
+        "seal",
+        "seals",
+        "searchable",
+        "serde",
+        "split",
+    )
 
     def __init__(
         self,
@@ -51,14 +65,15 @@ class RowCodec:
         max_value_bytes: int = MAX_VALUE_BYTES,
         compress: bool = False,
     ) -> None:
-        # What encrypts is asked to seal rows; what goes into them it leaves to the serializer inside.
-        self.serde: SerializerProtocol = getattr(serde, "inner", serde)
+        self.serde = serde
         self.max_value_bytes = max_value_bytes
         self.compress: Callable[[bytes], bytes] | None = _compressor() if compress else None
         self.split: Callable[[list[Any]], list[bytes] | None] = getattr(serde, "dumps_items", _whole)
+        self.seals: bool = getattr(serde, "seals", False)
+        self.inner: SerializerProtocol = getattr(serde, "inner", serde) if self.seals else serde
         self.seal: Callable[[Row, Encoded], Encoded] = getattr(serde, "seal", _same)
         self.open: Callable[[Row, Encoded], Encoded] = getattr(serde, "open", _same)
-        self.seals: bool = getattr(serde, "seals", hasattr(serde, "seal"))
+        self.searchable: frozenset[str] = getattr(serde, "searchable", frozenset())
 
     def dumps(self, value: Any, channel: str, node: str | None = None) -> Encoded:
         """Encode a value that is going to be stored in one row.
@@ -68,7 +83,7 @@ class RowCodec:
             ValueTooLargeError: It is over the limit.
         """
         try:
-            tag, data = self.serde.dumps_typed(value)
+            tag, data = self.inner.dumps_typed(value)
         except SerializationError as error:
             raise error.at(channel=channel, node=node)
         except _REFUSALS as error:
@@ -107,7 +122,7 @@ class RowCodec:
             SerializationError: It is not a value of a known type, or not of this row.
         """
         try:
-            return self.serde.loads_typed(self.opened(row, data))
+            return self.inner.loads_typed(self.opened(row, data))
         except SerializationError as error:
             raise error.at(channel=row.channel or None)
 
@@ -118,7 +133,7 @@ class RowCodec:
             SerializationError: They are not values of known types.
         """
         try:
-            values: list[Any] = self.serde.loads_typed(("msgpack", joined(items)))
+            values: list[Any] = self.inner.loads_typed(("msgpack", joined(items)))
         except SerializationError as error:
             raise error.at(channel=channel)
         if not isinstance(values, list) or len(values) != len(items):

@@ -5,14 +5,15 @@ The rules by which checkpoints are kept are in `retention`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from threadmark.checkpoint.bridge import Bridged
+from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.errors import InvalidArgumentError
 
-__all__ = ["Upkeep", "batch_of"]
+__all__ = ["Upkeep", "batch_of", "resealer"]
 
 
 class Upkeep(Bridged):
@@ -93,6 +94,30 @@ class Upkeep(Bridged):
             "prune", thread_ids, strategy=strategy, keep=keep, keep_last=keep_last, older_than=older_than
         )
 
+    def rotate(self, thread_ids: Sequence[str]) -> int:
+        """Encrypt threads with the serializer's current key, whatever they were stored with.
+
+        Needs a serializer that encrypts. Each thread is dealt with in one transaction, and what uses
+        the current key already is left alone, so a rotation that broke off is simply begun again.
+
+        Args:
+            thread_ids: The threads. Unknown ones are passed over.
+
+        Returns:
+            How many rows were encrypted anew.
+
+        Raises:
+            InvalidArgumentError: The serializer does not encrypt.
+            EncryptionError: A row cannot be opened; its thread is left as it was.
+        """
+        count: int = self._sync("rotate", thread_ids)
+        return count
+
+    async def arotate(self, thread_ids: Sequence[str]) -> int:
+        """Async `rotate`."""
+        count: int = await self._async("rotate", thread_ids)
+        return count
+
     def sweep(self, batch: int = 100) -> int:
         """Delete threads that have expired. They were invisible from the moment they did.
 
@@ -109,6 +134,18 @@ class Upkeep(Bridged):
         """Async `sweep`."""
         swept: int = await self._async("sweep", batch)
         return swept
+
+
+def resealer(serde: Any) -> Callable[[Row, Encoded], Encoded | None]:
+    """Return what encrypts a row with the current key, or `None` if that is so already.
+
+    Raises:
+        InvalidArgumentError: The serializer does not encrypt.
+    """
+    if not getattr(serde, "seals", False) or not hasattr(serde, "reseal"):
+        raise InvalidArgumentError("rotate needs a serializer that encrypts, such as EncryptedSerializer.")
+    reseal: Callable[[Row, Encoded], Encoded | None] = serde.reseal
+    return reseal
 
 
 def batch_of(batch: int) -> int:

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from threadmark.checkpoint.encode import Surroundings
 from threadmark.checkpoint.records import ChannelVersions, Checkpoint
 from threadmark.errors import InvalidArgumentError, StorageCorruptError
 
@@ -57,35 +57,27 @@ def expand(text: str) -> Any:
 
 
 class Unpacked(NamedTuple):
-    """A checkpoint, the checkpoints of the graphs around it by namespace, and the run that saved it."""
+    """A checkpoint, and what is stored with it."""
 
     checkpoint: Checkpoint
-    parents: Mapping[str, str]
-    run_id: str | None
+    around: Surroundings
 
 
-def packed(checkpoint: Checkpoint, parents: Mapping[str, str], run_id: str | None) -> Any:
+def packed(checkpoint: Checkpoint, around: Surroundings) -> Any:
     """Return what is stored of a checkpoint: each version once, and its id not at all."""
-    if checkpoint.keys() != _USUAL_KEYS:
-        rest = {key: value for key, value in checkpoint.items() if key != "id"}
-        return [parents, run_id, rest]
     places: dict[str, int] = {}
 
     def placed(versions: ChannelVersions) -> dict[str, int]:
         return {c: places.setdefault(shorten(v), len(places)) for c, v in versions.items()}
 
+    stored: list[Any] = [*around]
+    if checkpoint.keys() != _USUAL_KEYS:
+        stored.append({key: value for key, value in checkpoint.items() if key != "id"})
+        return stored
     channels = placed(checkpoint["channel_versions"])
     nodes = {node: placed(seen) for node, seen in checkpoint["versions_seen"].items()}
-    return [
-        parents,
-        run_id,
-        checkpoint["v"],
-        checkpoint["ts"],
-        list(places),
-        channels,
-        nodes,
-        checkpoint["updated_channels"],
-    ]
+    rest = [checkpoint["v"], checkpoint["ts"], list(places), channels, nodes, checkpoint["updated_channels"]]
+    return stored + rest
 
 
 def unpacked(stored: Any, checkpoint_id: str) -> Unpacked:
@@ -96,11 +88,13 @@ def unpacked(stored: Any, checkpoint_id: str) -> Unpacked:
     """
     checkpoint: Any
     try:
-        if len(stored) == 3:
-            parents, run_id, rest = stored
-            checkpoint = {**rest, "id": checkpoint_id, "channel_versions": rest["channel_versions"]}
-            return Unpacked(checkpoint, parents, run_id)
-        parents, run_id, v, ts, texts, channels, nodes, updated = stored
+        parents, run_id, absent, *rest = stored
+        around = Surroundings(parents, run_id, absent)
+        if len(rest) == 1:
+            (bare,) = rest
+            checkpoint = {**bare, "id": checkpoint_id, "channel_versions": bare["channel_versions"]}
+            return Unpacked(checkpoint, around)
+        v, ts, texts, channels, nodes, updated = rest
         versions = [expand(text) for text in texts]
         checkpoint = {
             "v": v,
@@ -114,4 +108,4 @@ def unpacked(stored: Any, checkpoint_id: str) -> Unpacked:
         }
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         raise StorageCorruptError(f"The row of checkpoint {checkpoint_id!r} is damaged.") from error
-    return Unpacked(checkpoint, parents, run_id)
+    return Unpacked(checkpoint, around)

@@ -23,7 +23,7 @@ from threadmark.checkpoint.lists import ListMemo, Slice
 from threadmark.checkpoint.records import ChannelVersions, Checkpoint
 from threadmark.checkpoint.rows import RowCodec, value_row
 from threadmark.checkpoint.serde.base import Encoded, Row
-from threadmark.errors import CheckpointNotFoundError
+from threadmark.errors import CheckpointNotFoundError, StorageCorruptError
 
 __all__ = ["Bare", "Listing", "Opened", "Reading", "bare", "load", "next_page", "stored_values"]
 
@@ -40,6 +40,7 @@ class Bare(NamedTuple):
     parent_id: str | None
     created: int
     checkpoint: Checkpoint
+    absent: Sequence[str]
     metadata: Any
 
 
@@ -102,6 +103,10 @@ def _load(reading: Reading, address: Address) -> Operation[Opened]:
     if at.thread is None or seq is None:
         return Opened(at, None, Memo())
     rows = yield Execute(sql.get_checkpoint, (at.thread, seq))
+    if not rows:
+        raise StorageCorruptError(
+            f"A branch of thread {address.thread_id!r} ends with a checkpoint that is gone."
+        )
     found = bare(reading, address.thread_id, rows[0])
     (stored,), slices = yield from _complete(reading, at.thread, address.thread_id, [found])
     return Opened(at, stored, _memo(stored, slices[0]))
@@ -125,7 +130,7 @@ def _stored_values(
     if space is None:
         return {}
     checkpoint: Any = {"channel_versions": versions}
-    alone = Bare(0, space, address.ns, "", None, 0, checkpoint, {})
+    alone = Bare(0, space, address.ns, "", None, 0, checkpoint, list(versions), {})
     (stored,), _ = yield from _complete(reading, rows[0][0], address.thread_id, [alone])
     return dict(stored.values)
 
@@ -210,6 +215,7 @@ def bare(reading: Reading, thread_id: str, row: Found) -> Bare:
     seq, space, ns, checkpoint_id, parent_id, created, body_tag, body, metadata_tag, metadata = row
     address = (thread_id, ns, checkpoint_id)
     stored = reading.rows.loads(Row("checkpoint", *address), (body_tag, body))
+    opened = unpacked(stored, checkpoint_id)
     return Bare(
         seq,
         space,
@@ -217,7 +223,8 @@ def bare(reading: Reading, thread_id: str, row: Found) -> Bare:
         checkpoint_id,
         parent_id,
         created,
-        unpacked(stored, checkpoint_id).checkpoint,
+        opened.checkpoint,
+        opened.around.absent,
         reading.rows.loads(Row("metadata", *address), (metadata_tag, metadata)),
     )
 
@@ -295,6 +302,8 @@ def _put_together(
         _, data = values.get((each.space, shorten(version), channel), (False, None))
         if data is not None:
             found[channel] = data
+        elif channel not in each.absent:
+            raise StorageCorruptError(f"The value of channel {channel!r} in checkpoint {each.id!r} is gone.")
     return found
 
 

@@ -32,13 +32,13 @@ from threadmark.checkpoint.base import (
 )
 from threadmark.checkpoint.branches import Branch
 from threadmark.checkpoint.decode import Shared, decode
-from threadmark.checkpoint.encode import EncodedCommit, Memo, encode
+from threadmark.checkpoint.encode import EncodedCommit, Memo, Surroundings, encode
 from threadmark.checkpoint.options import SaverOptions
 from threadmark.checkpoint.retention import rule_of
 from threadmark.checkpoint.rows import RowCodec
 from threadmark.checkpoint.serde.base import Encoded, SerializerProtocol
 from threadmark.checkpoint.threads import ThreadInfo, ThreadPage, ThreadQuery
-from threadmark.checkpoint.upkeep import batch_of
+from threadmark.checkpoint.upkeep import batch_of, resealer
 from threadmark.config import RunnableConfig
 
 __all__ = ["Database", "SqlSaver"]
@@ -169,8 +169,8 @@ class SqlSaver(BaseCheckpointSaver[str]):
     def _encoded(self, commit: Commit | TaskCommit, existing: Stored) -> EncodedCommit:
         codec = self._codec
 
-        def body(bare: Checkpoint, parents: Mapping[str, str], run_id: str | None) -> Encoded:
-            return codec.dumps(packed(bare, parents, run_id), "checkpoint")
+        def body(bare: Checkpoint, around: Surroundings) -> Encoded:
+            return codec.dumps(packed(bare, around), "checkpoint")
 
         return encode(commit, codec, body, existing)
 
@@ -298,6 +298,10 @@ class SqlSaver(BaseCheckpointSaver[str]):
         rule = rule_of(**rules)
         threads = [thread_id_of(thread_id) for thread_id in thread_ids]
         return upkeep.prune(self._index(), threads, rule)
+
+    def _rotate(self, thread_ids: Sequence[str]) -> Operation[int]:
+        threads = [thread_id_of(thread_id) for thread_id in thread_ids]
+        return upkeep.rotate(self._index(), threads, resealer(self.serde))
 
     def _sweep(self, batch: int) -> Operation[int]:
         return upkeep.sweep(self._index(), batch_of(batch))

@@ -1,7 +1,8 @@
 """The rows of threads: created and kept up to date by commits, and found by the thread index.
 
 Labels make metadata searchable. They are kept in the order in which their threads changed, so that a
-page of a search is a short walk, and they are not written where the serializer encrypts.
+page of a search is a short walk, and where the serializer encrypts they are
+written only for the keys that it names as searchable.
 """
 
 from __future__ import annotations
@@ -94,9 +95,15 @@ def forget_labels(index: Index, thread: int) -> Operation[None]:
 
 
 def _labels(index: Index, entries: About) -> list[tuple[str, str]]:
-    if index.rows.seals:
-        return []
-    return [(name, entry.label) for name, entry in entries.items() if entry.label is not None]
+    return [
+        (name, entry.label)
+        for name, entry in entries.items()
+        if entry.label is not None and _may_be_searched(index, name)
+    ]
+
+
+def _may_be_searched(index: Index, name: str) -> bool:
+    return not index.rows.seals or name in index.rows.searchable
 
 
 def _text(labels: list[tuple[str, str]]) -> str | None:
@@ -202,9 +209,11 @@ def _page(
 
 
 def _rarest_label(index: Index, query: ThreadQuery) -> Operation[tuple[str, str] | None]:
-    if index.rows.seals:
-        return None
-    labels = [(name, text) for name, value in query.metadata.items() if (text := label_of(value))]
+    labels = [
+        (name, text)
+        for name, value in query.metadata.items()
+        if _may_be_searched(index, name) and (text := label_of(value))
+    ]
     if len(labels) < 2:
         return labels[0] if labels else None
     counts = []

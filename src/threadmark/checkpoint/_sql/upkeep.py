@@ -14,14 +14,24 @@ from threadmark.checkpoint._sql.pack import Unpacked, expand, shorten, unpacked
 from threadmark.checkpoint._sql.threads import Index, forget_labels
 from threadmark.checkpoint.retention import HeadNode, Node, Plan, Rule, kept_for_runs, plan
 from threadmark.checkpoint.rows import RowCodec, value_row, write_row
-from threadmark.checkpoint.serde.base import Row
+from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.errors import InvalidArgumentError
 
-__all__ = ["copy_thread", "delete_for_runs", "delete_rows", "delete_thread", "prune", "prune_rows", "sweep"]
+__all__ = [
+    "copy_thread",
+    "delete_for_runs",
+    "delete_rows",
+    "delete_thread",
+    "prune",
+    "prune_rows",
+    "rotate",
+    "sweep",
+]
 
 _WORTH_GIVING_BACK = 64
 """How many free pages are left in the file for what comes next."""
 
+Reseal: TypeAlias = Callable[[Row, Encoded], Encoded | None]
 Decide: TypeAlias = Callable[[Sequence[Node], Sequence[HeadNode]], Plan]
 
 
@@ -127,7 +137,7 @@ def prune_rows(index: Index, thread: int, thread_id: str, decide: Decide) -> Ope
     ):
         row = Row("checkpoint", thread_id, ns, checkpoint_id)
         opened = unpacked(index.rows.loads(row, (tag, body)), checkpoint_id)
-        node = Node(seq, ns, checkpoint_id, parent, created, opened.parents, opened.run_id)
+        node = Node(seq, ns, checkpoint_id, parent, created, opened.around.parents, opened.around.run_id)
         found[seq] = (node, space, opened)
     heads = [
         HeadNode(ns, branch, seq, bool(automatic))
@@ -225,12 +235,29 @@ def _copy_thread(index: Index, source: str, target: str) -> Operation[None]:
 def _seal_again(index: Index, thread: int, source: str, target: str) -> Operation[None]:
     """Protect the rows of a copied thread for where they are now."""
     rows = index.rows
-
-    def moved(row: Row, data: Any) -> Any:
-        return rows.seal(row._replace(thread_id=target), rows.open(row._replace(thread_id=source), data))
-
     for key, row, data in (yield from _sealed_rows(index, thread)):
-        yield Execute(index.sql.reseal[row.kind], (*moved(row, data), *key))
+        opened = rows.open(row._replace(thread_id=source), data)
+        moved = rows.seal(row._replace(thread_id=target), opened)
+        yield Execute(index.sql.reseal[row.kind], (*moved, *key))
+
+
+def rotate(index: Index, thread_ids: Iterable[str], reseal: Reseal) -> Operation[int]:
+    """Encrypt threads with the current key."""
+    count = 0
+    for thread_id in thread_ids:
+        count += yield Transaction(_rotate(index, thread_id, reseal))
+    return count
+
+
+def _rotate(index: Index, thread_id: str, reseal: Reseal) -> Operation[int]:
+    count = 0
+    for (thread,) in (yield Execute(index.sql.find_thread, (thread_id,))):
+        for key, row, data in (yield from _sealed_rows(index, thread)):
+            renewed = reseal(row._replace(thread_id=thread_id), data)
+            if renewed is not None:
+                yield Execute(index.sql.reseal[row.kind], (*renewed, *key))
+                count += 1
+    return count
 
 
 def _sealed_rows(index: Index, thread: int) -> Operation[list[tuple[tuple[Any, ...], Row, Any]]]:

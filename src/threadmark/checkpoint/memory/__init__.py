@@ -349,7 +349,7 @@ class InMemorySaver(Tending, Branching, Indexing, BaseCheckpointSaver[str]):
         self._save_values(commit, space)
         if checkpoint_id not in space:
             thread.last += 1
-            space.facts[checkpoint_id] = Fact(thread.last, now, commit.parents, commit.run_id)
+            space.facts[checkpoint_id] = Fact(thread.last, now, commit.surroundings.parents, commit.run_id)
             space.move_head(commit.branch, checkpoint_id, commit.parent_id)
         space[checkpoint_id] = (commit.body, commit.metadata, commit.parent_id)
         self._touch(thread, commit, now)

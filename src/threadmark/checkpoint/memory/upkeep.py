@@ -12,7 +12,7 @@ from threadmark.checkpoint.records import Checkpoint
 from threadmark.checkpoint.retention import HeadNode, Node, Plan, Rule, kept_for_runs, plan, rule_of
 from threadmark.checkpoint.rows import value_row, write_row
 from threadmark.checkpoint.serde.base import Encoded, Row
-from threadmark.checkpoint.upkeep import batch_of
+from threadmark.checkpoint.upkeep import batch_of, resealer
 from threadmark.errors import InvalidArgumentError
 
 __all__ = ["Tending"]
@@ -112,6 +112,42 @@ class Tending(Shelf):
             checkpoint: Checkpoint = self._codec.loads(row, entry[0])
             needed.update((thread_id, ns, c, v) for c, v in checkpoint["channel_versions"].items())
         return needed
+
+    def rotate(self, thread_ids: Sequence[str]) -> int:
+        """Encrypt threads with the serializer's current key, whatever they were stored with."""
+        reseal = resealer(self._codec.serde)
+        count = 0
+        for thread_id in map(thread_id_of, thread_ids):
+            with self._lock:
+                renewed = self._resealed(thread_id, reseal)
+                for holder, key, data in renewed:
+                    holder[key] = data
+                count += len(renewed)
+        return count
+
+    def _resealed(
+        self, thread_id: str, reseal: Callable[[Row, Encoded], Encoded | None]
+    ) -> list[tuple[Any, Any, Any]]:
+        """Return what is to be replaced, where: a dict, a key, and the value. Nothing is changed yet."""
+        found: list[tuple[Any, Any, Any]] = []
+        for ns, space in self.storage.get(thread_id, Thread(0, 0, None)).items():
+            for name, (body, metadata, parent) in space.items():
+                address = (thread_id, ns, name)
+                new = (reseal(Row("checkpoint", *address), body), reseal(Row("metadata", *address), metadata))
+                found += [(space, name, (new[0] or body, new[1] or metadata, parent))] if any(new) else []
+                written = self.writes.get(address, {})
+                for (task_id, idx), (_, channel, data, path) in written.items():
+                    anew = reseal(write_row(address, channel, task_id, idx), data)
+                    if anew is not None:
+                        found.append((written, (task_id, idx), (task_id, channel, anew, path)))
+            for key in space.blobs:
+                stored = self.blobs.stored(key)
+                if stored is None or isinstance(stored, StoredList):
+                    continue
+                anew = reseal(value_row(*key), stored)
+                if anew is not None:
+                    found.append((self.blobs, key, anew))
+        return found
 
     # Copies
 
