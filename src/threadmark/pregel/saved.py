@@ -6,7 +6,7 @@ reading of snapshots alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,19 +80,30 @@ def rename(names: Mapping[str, str], checkpoint: Checkpoint) -> None:
             return BRANCH + names.get(node, node)
         if channel.startswith(JOIN):
             starts, _, end = channel[len(JOIN) :].rpartition(":")
-            renamed = "+".join(sorted(names.get(s, s) for s in starts.split("+")))
+            renamed = "+".join(names.get(s, s) for s in starts.split("+"))
             return f"{JOIN}{renamed}:{names.get(end, end)}"
         return channel
 
     values = checkpoint["channel_values"]
     for channel in [c for c in values if c.startswith(JOIN)]:
-        values[channel] = {names.get(s, s) for s in values[channel]}
+        values[channel] = renamed_arrivals(names, values[channel])
     checkpoint["channel_values"] = {new(k): v for k, v in values.items()}
     checkpoint["channel_versions"] = {new(k): v for k, v in checkpoint["channel_versions"].items()}
     checkpoint["versions_seen"] = {
         names.get(node, node): {new(k): v for k, v in seen.items()}
         for node, seen in checkpoint["versions_seen"].items()
     }
+
+
+def renamed_arrivals(names: Mapping[str, str], saved: Any) -> Any:
+    """Return what a join has saved, with the nodes that it has heard of under their new names."""
+    arrived = {names.get(node, node) for node in arrivals(saved)}
+    return (arrived, saved[1]) if isinstance(saved, tuple) else arrived
+
+
+def arrivals(saved: Any) -> Collection[str]:
+    """Return the nodes that a join has heard of. A join that waits for the end notes that beside them."""
+    return saved[0] if isinstance(saved, tuple) else saved  # type: ignore[no-any-return]
 
 
 def migrate(plan: Plan, saved: CheckpointTuple, values: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
@@ -128,8 +139,15 @@ def lost_nodes(plan: Plan, checkpoint: Checkpoint) -> list[str]:
     values = checkpoint["channel_values"]
     waiting = [c[len(BRANCH) :] for c in values if c.startswith(BRANCH)]
     sends = [send.node for send in values.get(TASKS) or ()]
+    joins = [name for c in values if c.startswith(JOIN) and arrivals(values[c]) for name in members(c)]
     known = plan.nodes.keys() | plan.renames.keys()
-    return sorted({name for name in waiting + sends if name not in known})
+    return sorted({name for name in waiting + sends + joins if name not in known})
+
+
+def members(join: str) -> list[str]:
+    """Return the nodes that the channel of a join names: those it waits for, and the one it wakes."""
+    starts, _, end = join[len(JOIN) :].rpartition(":")
+    return [*starts.split("+"), end]
 
 
 def refuse_lost_nodes(plan: Plan, checkpoint: Checkpoint) -> None:
