@@ -200,7 +200,7 @@ class Command(Generic[N]):
     graph: str | None = None
     update: Any | None = None
     resume: dict[str, Any] | Any | None = None
-    goto: Send | Sequence[Send | N] | N = ()  # type: ignore[assignment]
+    goto: Send | Sequence[Send | N] | N = ()
 
     PARENT: ClassVar[Literal["__parent__"]] = "__parent__"
 
