@@ -94,14 +94,14 @@ class Upkeep(Bridged):
             "prune", thread_ids, strategy=strategy, keep=keep, keep_last=keep_last, older_than=older_than
         )
 
-    def rotate(self, thread_ids: Sequence[str]) -> int:
+    def rotate(self, thread_ids: Sequence[str] | None = None) -> int:
         """Encrypt threads with the serializer's current key, whatever they were stored with.
 
         Needs a serializer that encrypts. Each thread is dealt with in one transaction, and what uses
         the current key already is left alone, so a rotation that broke off is simply begun again.
 
         Args:
-            thread_ids: The threads. Unknown ones are passed over.
+            thread_ids: The threads; all that there are if not given. Unknown ones are passed over.
 
         Returns:
             How many rows were encrypted anew.
@@ -113,7 +113,7 @@ class Upkeep(Bridged):
         count: int = self._sync("rotate", thread_ids)
         return count
 
-    async def arotate(self, thread_ids: Sequence[str]) -> int:
+    async def arotate(self, thread_ids: Sequence[str] | None = None) -> int:
         """Async `rotate`."""
         count: int = await self._async("rotate", thread_ids)
         return count

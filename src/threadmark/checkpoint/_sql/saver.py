@@ -299,8 +299,8 @@ class SqlSaver(BaseCheckpointSaver[str]):
         threads = [thread_id_of(thread_id) for thread_id in thread_ids]
         return upkeep.prune(self._index(), threads, rule)
 
-    def _rotate(self, thread_ids: Sequence[str]) -> Operation[int]:
-        threads = [thread_id_of(thread_id) for thread_id in thread_ids]
+    def _rotate(self, thread_ids: Sequence[str] | None) -> Operation[int]:
+        threads = None if thread_ids is None else [thread_id_of(thread_id) for thread_id in thread_ids]
         return upkeep.rotate(self._index(), threads, resealer(self.serde))
 
     def _sweep(self, batch: int) -> Operation[int]:

@@ -31,6 +31,9 @@ __all__ = [
 _WORTH_GIVING_BACK = 64
 """How many free pages are left in the file for what comes next."""
 
+_LAST = 2**62
+_PAGE = 1_000
+
 Reseal: TypeAlias = Callable[[Row, Encoded], Encoded | None]
 Decide: TypeAlias = Callable[[Sequence[Node], Sequence[HeadNode]], Plan]
 
@@ -241,12 +244,25 @@ def _seal_again(index: Index, thread: int, source: str, target: str) -> Operatio
         yield Execute(index.sql.reseal[row.kind], (*moved, *key))
 
 
-def rotate(index: Index, thread_ids: Iterable[str], reseal: Reseal) -> Operation[int]:
-    """Encrypt threads with the current key."""
+def rotate(index: Index, thread_ids: Iterable[str] | None, reseal: Reseal) -> Operation[int]:
+    """Encrypt threads with the current key; without names, all that are there now."""
+    if thread_ids is None:
+        thread_ids = yield Transaction(_all_threads(index), read_only=True)
     count = 0
     for thread_id in thread_ids:
         count += yield Transaction(_rotate(index, thread_id, reseal))
     return count
+
+
+def _all_threads(index: Index) -> Operation[list[str]]:
+    found: list[str] = []
+    after = (_LAST, _LAST)
+    while True:
+        rows = yield Execute(index.sql.page_of_threads, (index.now, *after, _PAGE))
+        found += [thread_id for _, thread_id, _ in rows]
+        if len(rows) < _PAGE:
+            return found
+        after = (rows[-1][2], rows[-1][0])
 
 
 def _rotate(index: Index, thread_id: str, reseal: Reseal) -> Operation[int]:

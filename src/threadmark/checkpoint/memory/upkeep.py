@@ -113,11 +113,11 @@ class Tending(Shelf):
             needed.update((thread_id, ns, c, v) for c, v in checkpoint["channel_versions"].items())
         return needed
 
-    def rotate(self, thread_ids: Sequence[str]) -> int:
+    def rotate(self, thread_ids: Sequence[str] | None = None) -> int:
         """Encrypt threads with the serializer's current key, whatever they were stored with."""
         reseal = resealer(self._codec.serde)
         count = 0
-        for thread_id in map(thread_id_of, thread_ids):
+        for thread_id in map(thread_id_of, list(self.storage) if thread_ids is None else thread_ids):
             with self._lock:
                 renewed = self._resealed(thread_id, reseal)
                 for holder, key, data in renewed:
