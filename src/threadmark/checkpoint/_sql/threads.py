@@ -34,8 +34,8 @@ __all__ = ["Index", "count_threads", "find_threads", "get_thread", "update_threa
 _LAST = 2**62
 _SCAN = 500
 """How many threads to look through at once for metadata that has no label."""
-_ENOUGH = 1_000
-"""A label with this many threads counts as common."""
+_COMMON = 10_000
+"""A label with this many threads counts as common: there are sure to be some among those of a status."""
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ def find_threads(index: Index, query: ThreadQuery, limit: int, cursor: str | Non
 def _find_threads(index: Index, query: ThreadQuery, limit: int, cursor: str | None) -> Operation[ThreadPage]:
     found: list[tuple[Found, ThreadInfo]] = []
     at = read_cursor(cursor) if cursor is not None else (query.before or _LAST, 0)
-    label = yield from _rarest_label(index, query)
+    label = yield from _best_label(index, query)
     size = limit + 1 if not query.metadata else _SCAN
     while len(found) <= limit:
         rows = yield Execute(*_page(index, query, label, at, size))
@@ -208,19 +208,21 @@ def _page(
     return index.sql.page_by_time, (*common, size)
 
 
-def _rarest_label(index: Index, query: ThreadQuery) -> Operation[tuple[str, str] | None]:
+def _best_label(index: Index, query: ThreadQuery) -> Operation[tuple[str, str] | None]:
+    """Return the label by which to walk through the threads; `None` to walk by status or time."""
     labels = [
         (name, text)
         for name, value in query.metadata.items()
         if _may_be_searched(index, name) and (text := label_of(value))
     ]
-    if len(labels) < 2:
+    if not labels or (len(labels) == 1 and query.status is None):
         return labels[0] if labels else None
     counts = []
     for label in labels:
-        rows = yield Execute(index.sql.count_label, (*label, _ENOUGH))
+        rows = yield Execute(index.sql.count_label, (*label, _COMMON))
         counts.append((rows[0][0], label))
-    return min(counts)[1]
+    count, rarest = min(counts)
+    return None if count >= _COMMON and query.status is not None else rarest
 
 
 def _info(index: Index, row: Found) -> ThreadInfo:
