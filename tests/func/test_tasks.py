@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from typing_extensions import TypedDict
@@ -15,7 +16,7 @@ from typing_extensions import TypedDict
 from func.trees import HERE, paused
 from threadmark.cache.memory import InMemoryCache
 from threadmark.checkpoint.memory import InMemorySaver
-from threadmark.config import RunnableConfig, get_config, get_stream_writer
+from threadmark.config import RunnableConfig, current_scope, get_config, get_stream_writer
 from threadmark.errors import (
     GraphError,
     InvalidArgumentError,
@@ -27,6 +28,7 @@ from threadmark.errors import (
 from threadmark.func import TaskFunction, TaskFuture, entrypoint, task
 from threadmark.graph import START, StateGraph
 from threadmark.pregel import Pregel
+from threadmark.pregel.scope import TaskScope
 from threadmark.runtime import Runtime
 from threadmark.store.base import BaseStore
 from threadmark.store.memory import InMemoryStore
@@ -311,6 +313,10 @@ def test_the_same_answer_is_not_used_twice() -> None:
 # Cancellation and time
 
 
+class Pair(TypedDict):
+    n: Annotated[list[int], operator.add]
+
+
 async def test_a_cancelled_run_leaves_a_thread_that_can_be_read_and_resumed() -> None:
     started, runs = asyncio.Event(), []
     blocked = [True]
@@ -347,6 +353,100 @@ async def test_a_cancelled_run_leaves_a_thread_that_can_be_read_and_resumed() ->
         blocked[0] = False
         assert await work.ainvoke(None, HERE) == 3
         assert runs == ["first", "second"]
+
+
+def until_stopping() -> None:
+    """Wait in a thread until the run has decided that this code is to stop."""
+    scope = current_scope()
+    assert isinstance(scope, TaskScope)
+    while not scope.is_stopping():
+        threading.Event().wait(0.001)
+
+
+@pytest.mark.parametrize("durability", ["sync", "async"])
+async def test_a_call_that_cannot_be_stopped_is_finished_and_saved(durability: Any) -> None:
+    begun, runs = threading.Event(), []
+
+    @task
+    def slow() -> str:
+        runs.append("slow")
+        if len(runs) == 1:
+            begun.set()
+            until_stopping()
+        return "slow"
+
+    @task
+    def quick() -> str:
+        begun.wait()
+        if len(runs) == 1 and not broken:
+            broken.append(1)
+            raise KeyError("program")
+        return "quick"
+
+    broken: list[int] = []
+
+    @entrypoint(checkpointer=InMemorySaver())
+    async def work(_: int) -> list[str]:
+        return list(await asyncio.gather(slow(), quick()))
+
+    with pytest.raises(KeyError):
+        await work.ainvoke(1, HERE, durability=durability)
+    assert await work.ainvoke(None, HERE) == ["slow", "quick"]
+    assert runs == ["slow"]
+
+
+async def test_a_node_that_cannot_be_stopped_is_finished_and_saved() -> None:
+    begun, runs = threading.Event(), []
+    broken = [True]
+
+    def slow(state: Pair) -> Pair:
+        runs.append("slow")
+        begun.set()
+        until_stopping()
+        return {"n": [1]}
+
+    def quick(state: Pair) -> Pair:
+        begun.wait()
+        if broken[0]:
+            raise KeyError("program")
+        return {"n": [2]}
+
+    graph = StateGraph(Pair).add_node("slow", slow).add_node("quick", quick)
+    graph.add_edge(START, "slow").add_edge(START, "quick")
+    app = graph.compile(checkpointer=InMemorySaver())
+    with pytest.raises(KeyError):
+        await app.ainvoke({"n": []}, HERE)
+    broken[0] = False
+    assert await app.ainvoke(None, HERE) == {"n": [2, 1]}
+    assert runs == ["slow"]
+
+
+async def test_async_code_that_is_to_stop_calls_no_more_tasks() -> None:
+    begun, runs = threading.Event(), []
+
+    @task
+    def step(n: int) -> int:
+        runs.append(n)
+        begun.set()
+        until_stopping()
+        return n
+
+    @task
+    async def steps() -> list[int]:
+        return [await step(n) for n in range(3)]
+
+    @task
+    def broken() -> None:
+        begun.wait()
+        raise KeyError("program")
+
+    @entrypoint(checkpointer=InMemorySaver())
+    async def work(_: int) -> None:
+        await asyncio.gather(steps(), broken())
+
+    with pytest.raises(KeyError):
+        await work.ainvoke(1, HERE)
+    assert runs == [0]
 
 
 async def test_a_cancelled_call_is_an_error_that_its_caller_may_handle() -> None:

@@ -108,6 +108,8 @@ class AsyncCalls:
         """Wait for calls to end."""
         works = [work for called in need.calls if (work := self.works.get(called)) is not None]
         if need.cancel:
+            for called in need.calls:
+                called.scope.stopping |= need.patient
             for work in works:
                 work.cancel()
         if works:
@@ -115,8 +117,9 @@ class AsyncCalls:
         for called in need.calls:
             self.works.pop(called, None)
             handle = called.handle
-            if called.task.interrupts and isinstance(handle, asyncio.Future) and not handle.cancelled():
-                # The caller pauses for the question, whether it has waited for this call or not.
+            known = need.cancel or called.task.interrupts
+            if known and isinstance(handle, asyncio.Future) and not handle.cancelled():
+                # The caller fails or pauses for it, whether it has waited for this call or not.
                 handle.exception()
 
     def close(self) -> None:

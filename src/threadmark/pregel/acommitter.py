@@ -9,7 +9,7 @@ from threadmark.checkpoint.base import Commit, Loaded, TaskCommit
 from threadmark.pregel.committer import Committer
 from threadmark.pregel.scope import Session
 
-__all__ = ["AsyncCommitter"]
+__all__ = ["AsyncCommitter", "until_done"]
 
 
 class AsyncCommitter(Committer):

@@ -11,14 +11,14 @@ import random
 import time
 from collections.abc import AsyncIterator, Generator
 from contextvars import copy_context
+from threading import Lock
 from typing import Any
 
 from threadmark.checkpoint.base import TaskCommit
 from threadmark.errors import NodeCancelledError, NodeTimeoutError
 from threadmark.pregel.acalled import AsyncCalls
-from threadmark.pregel.acommitter import AsyncCommitter
+from threadmark.pregel.acommitter import AsyncCommitter, until_done
 from threadmark.pregel.body import CacheGet, CachePut, Call, Join, Sleep, execute
-from threadmark.pregel.call import Func
 from threadmark.pregel.drive import COMMITS, Abandoned, deliver, moment, time_left
 from threadmark.pregel.messages import returned_messages
 from threadmark.pregel.rules import Task
@@ -65,7 +65,7 @@ async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
                 elif isinstance(command, Mark):
                     answer = moment(session, command.version)
                 elif isinstance(command, Stop):
-                    answer = await runner.stop()
+                    answer = await runner.stop(command.patient)
                 elif not abandoned:
                     for chunk in deliver(command.chunks, session):
                         yield chunk
@@ -124,8 +124,9 @@ class AsyncRunner:
             finished.append(self.inbox.get_nowait())
         return finished  # type: ignore[return-value]
 
-    async def stop(self) -> list[Finished]:
+    async def stop(self, patient: bool) -> list[Finished]:
         """Cancel the tasks that still run, and wait for them. One that has ended meanwhile has ended."""
+        self.session.stopping = patient
         working = [work for work in self.running.values() if work is not None]
         for work in working:
             work.cancel()
@@ -197,7 +198,8 @@ class AsyncRunner:
         if type(need) is Join:
             return await self.calls.join(need)
         if type(need) is TaskCommit:
-            return await self.session.committer.take(need)
+            # What a call has done is saved even if it is cancelled meanwhile.
+            return await until_done(asyncio.ensure_future(self.session.committer.take(need)))
         cache = self.session.cache
         assert cache is not None
         if type(need) is CacheGet:
@@ -212,10 +214,17 @@ class AsyncRunner:
             return await func.acall(scope, call.value)
         if func.cheap:
             return func.call(scope, call.value)
-        threads = self.calls.executor(scope.depth)
-        return await self.loop.run_in_executor(
-            threads, copy_context().run, call_once, func, scope, call.value
+        begun = Lock()
+        work = self.loop.run_in_executor(
+            self.calls.executor(scope.depth), copy_context().run, call_once, call, scope, begun
         )
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if scope.is_stopping() and not begun.acquire(blocking=False):
+                return await work
+            work.cancel()
+            raise
 
     async def call_in_time(self, call: Call, scope: TaskScope) -> Any:
         """Call user code and give up on it after its timeout."""
@@ -245,9 +254,13 @@ class AsyncRunner:
             leave()
 
 
-def call_once(func: Func, scope: TaskScope, value: Any) -> Any:
-    """Call sync code in a thread. A future cannot carry `StopIteration`, so that becomes another error."""
+def call_once(call: Call, scope: TaskScope, begun: Lock) -> Any:
+    """Call sync code in a thread, unless it was cancelled before. A future cannot carry `StopIteration`, so
+    that becomes another error.
+    """
+    if not begun.acquire(blocking=False):
+        return None
     try:
-        return func.call(scope, value)
+        return call.func.call(scope, call.value)
     except StopIteration as error:
-        raise RuntimeError(f"{func.name!r} raised StopIteration.") from error
+        raise RuntimeError(f"{call.func.name!r} raised StopIteration.") from error

@@ -69,10 +69,12 @@ class Join:
     Attributes:
         calls: The calls.
         cancel: Do not begin those that have not begun, and cancel the others where that is possible.
+        patient: Let what cannot be stopped come to its end.
     """
 
     calls: Sequence[Any]
     cancel: bool
+    patient: bool = True
 
 
 Need: TypeAlias = Call | Sleep | CacheGet | CachePut | Join
@@ -171,10 +173,11 @@ def settle(scope: TaskScope, error: BaseException | None) -> Generator[Need, Any
         error: How its code ended.
     """
     pausing = error is None or isinstance(error, GraphInterrupt)
+    patient = isinstance(error, Exception) or scope.is_stopping()
     try:
-        yield Join(scope.called, cancel=not pausing)
+        yield Join(scope.called, cancel=not pausing, patient=patient)
     except BaseException:
-        yield Join(scope.called, cancel=True)
+        yield Join(scope.called, cancel=True, patient=scope.is_stopping())
         raise
     asked = error.interrupts if isinstance(error, GraphInterrupt) else ()
     inside = [question for called in scope.called for question in called.task.interrupts]

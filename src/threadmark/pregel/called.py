@@ -116,7 +116,7 @@ class Calls:
     def begin(self, parent: TaskScope, node: Node, given: Any) -> Called:
         """Make a call known: find out what is saved of it, and show that it begins."""
         with self.lock:
-            if parent.over:
+            if parent.over or (parent.task.node.func.sync is None and parent.is_stopping()):
                 raise NodeCancelledError(
                     f"{parent.task.name!r} called {node.name!r} too late: it had ended, was cancelled or ran "
                     f"out of time. Call tasks before the code that calls them returns."
@@ -133,7 +133,7 @@ class Calls:
         task = child(parent.task, node, index, given)
         self.recall(task)
         scope = TaskScope(self.session, task)
-        scope.depth = parent.depth + 1
+        scope.outer, scope.depth = parent, parent.depth + 1
         scope.repeats = parent.repeats or bool(parent.task.node.retry)
         called = Called(task, scope, parent)
         if task.writes is None and parent.task.former is not None:

@@ -191,7 +191,7 @@ class Run:
             if failed is not None and not running:
                 yield from self.fail(failed)
             yield from self.flush()
-            command = Stop() if failed else Wait()
+            command = Stop(patient=True) if failed else Wait()
 
     def cut_short(self) -> Steps:
         """Stop what runs because the run is cancelled, and save a record of it."""

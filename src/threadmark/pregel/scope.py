@@ -56,6 +56,7 @@ class Session:
         lease: What the run holds on its thread while it works, if it had to wait for its turn.
         calls: The tasks that nodes of the run call.
         runner: The driver's part that runs them.
+        stopping: The run is to stop because a task has failed.
     """
 
     config: RunnableConfig
@@ -79,6 +80,7 @@ class Session:
     lease: Lease | None = None
     calls: Any = None
     runner: Any = None
+    stopping: bool = False
 
     @property
     def listens_inside(self) -> bool:
@@ -122,7 +124,9 @@ class TaskScope:
         pushed: Writes that the code made ahead of its output.
         called: The tasks that this attempt has called, in order.
         over: The attempt has ended; what is left of its code must not call tasks any more.
+        outer: The task that calls this one.
         depth: How many tasks deep this one was called; 0 for a node.
+        stopping: It is to stop because another task has failed.
         repeats: A task around this one may be tried again, and then asks for results of this one again.
     """
 
@@ -136,10 +140,12 @@ class TaskScope:
         "calls",
         "depth",
         "error",
+        "outer",
         "over",
         "pushed",
         "repeats",
         "session",
+        "stopping",
         "task",
     )
 
@@ -154,8 +160,10 @@ class TaskScope:
         self.pushed: list[Write] = []
         self.called: list[Any] = []
         self.over = False
+        self.outer: TaskScope | None = None
         self.depth = 0
         self.repeats = False
+        self.stopping = False
         self._config: RunnableConfig | None = None
         self._runtime: Runtime[Any] | None = None
 
@@ -169,6 +177,13 @@ class TaskScope:
         self.over = False
         self.attempt = attempt
         self._runtime = None
+
+    def is_stopping(self) -> bool:
+        """Tell whether this task, or one around it, is to stop because another one has failed. Code that has
+        begun and cannot be stopped is then let come to its end, so that what it did is not done again.
+        """
+        around = self.outer or self.session.parent
+        return self.stopping or self.session.stopping or (around is not None and around.is_stopping())
 
     @property
     def config(self) -> RunnableConfig:

@@ -95,7 +95,13 @@ class Wait:
 
 @dataclass(slots=True)
 class Stop:
-    """Cancel the tasks that still run. Answer: a list of `Finished` for all of them."""
+    """Cancel the tasks that still run. Answer: a list of `Finished` for all of them.
+
+    Attributes:
+        patient: Let what cannot be stopped come to its end, so that what it did is not done again.
+    """
+
+    patient: bool = False
 
 
 @dataclass(slots=True)
