@@ -49,13 +49,29 @@ def test_a_paused_thread_whose_node_is_gone_is_refused(saver: Any) -> None:
     assert asking("ask", saver).invoke(Command(resume="yes"), CONFIG) == {"log": ["first", "yes"]}
 
 
-def test_a_renamed_node_takes_over_and_is_asked_anew(saver: Any) -> None:
-    asking("ask", saver).invoke({"log": []}, CONFIG)
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_renamed_node_takes_the_answer_to_its_question(saver: Any, by_id: bool) -> None:
+    (asked,) = asking("ask", saver).invoke({"log": []}, CONFIG)["__interrupt__"]
     renamed = asking("ask_user", saver, renames={"ask": "ask_user"})
-    assert renamed.get_state(CONFIG).next == ("ask_user",)
-    (question,) = renamed.invoke(None, CONFIG)["__interrupt__"]
-    result = renamed.invoke(Command(resume={question.id: "yes"}), CONFIG)
+    state = renamed.get_state(CONFIG)
+    assert (state.next, state.interrupts) == (("ask_user",), (asked,))
+    result = renamed.invoke(Command(resume={asked.id: "yes"} if by_id else "yes"), CONFIG)
     assert result == {"log": ["first", "yes"]}
+
+
+def test_a_renamed_node_that_had_finished_does_not_run_again(saver: Any) -> None:
+    ran: list[str] = []
+
+    def graph(name: str, **options: Any) -> Any:
+        builder = StateGraph(State).add_node(name, lambda state: ran.append(name))
+        builder.add_node("ask", lambda state: {"log": [interrupt("?")]})
+        return builder.add_edge(START, name).add_edge(START, "ask").compile(saver, **options)
+
+    graph("book").invoke({"log": []}, CONFIG)
+    renamed = graph("book_train", renames={"book": "book_train"})
+    assert renamed.get_state(CONFIG).next == ("ask",)
+    assert renamed.invoke(Command(resume="yes"), CONFIG) == {"log": ["yes"]}
+    assert ran == ["book"]
 
 
 def joining(end: str, saver: Any, slow: str = "slow", defer: bool = False, **options: Any) -> Any:

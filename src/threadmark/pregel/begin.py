@@ -87,7 +87,7 @@ def give_up(run: Run) -> list[Task]:
     """
     tasks = run.find_tasks()
     # What followed a checkpoint of the past belongs to another branch.
-    loose = match_writes(tasks, pending(run) if run.spec.at_tip else ())
+    loose = match_writes(tasks, pending(run) if run.spec.at_tip else (), run.plan.renames)
     for task in tasks:
         task.writes = [(c, v) for c, v in task.writes or () if c not in run.plan.triggered and c != TASKS]
         task.cached = False
@@ -116,7 +116,7 @@ def go_on(run: Run, given: Any) -> Steps:
     refuse_lost_nodes(run.plan, run.checkpoint)
     run.checkpoint["versions_seen"][INTERRUPT] = dict(run.checkpoint["channel_versions"])
     tasks = run.find_tasks()
-    loose = match_writes(tasks, pending(run))
+    loose = match_writes(tasks, pending(run), run.plan.renames)
     answers = dict(run.spec.answers)
     run.parent_address = run.saved.parent_config if run.saved is not None else None
     if run.spec.nested:

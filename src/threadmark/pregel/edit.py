@@ -86,7 +86,7 @@ class Edit:
         head = loaded.head
         self.at_tip = saved is None or head is None or head.checkpoint_id == saved.checkpoint["id"]
         pending = saved.pending_writes if saved is not None and self.at_tip else None
-        self.loose = match_writes(self.tasks, pending or ())
+        self.loose = match_writes(self.tasks, pending or (), self.plan.renames)
         self.edits: list[TaskWrites] = []
 
     def superstep(self, updates: list[StateUpdate]) -> Operation[RunnableConfig]:

@@ -124,7 +124,7 @@ def view(plan: Plan, saved: CheckpointTuple) -> View:
     ns = saved.config["configurable"].get("checkpoint_ns") or ""
     step = saved.metadata.get("step", -1) + 1
     tasks = next_tasks(plan, state.checkpoint, state.channels, (saved.checkpoint["id"], ns, step))
-    loose = match_writes(tasks, saved.pending_writes or ())
+    loose = match_writes(tasks, saved.pending_writes or (), plan.renames)
     return View(saved, state.channels, tasks, loose)
 
 

@@ -14,10 +14,11 @@ Nothing here knows of threads, time, storage or streams.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
 from threadmark.channels.base import MISSING
@@ -65,6 +66,7 @@ class Task:
         send: The `Send` that it carries out.
         former: In a fork: the same task of the checkpoint that was forked.
         ahead: The channels as they are with the node's own writes, if its branches had to see them.
+        was: The name that the node had when work of this task was saved, if it was renamed since.
     """
 
     node: Node
@@ -81,6 +83,7 @@ class Task:
     send: Send | None = None
     former: Task | None = None
     ahead: Channels | None = None
+    was: str = ""
     _id: str = ""
 
     @property
@@ -94,7 +97,7 @@ class Task:
         if not self._id:
             checkpoint_id, ns, step = self.seed
             # Names hold no `|`, so the parts cannot be mistaken for each other.
-            text = f"{checkpoint_id}|{ns}|{step}|{path_text(self.path)}|{self.node.name}"
+            text = f"{checkpoint_id}|{ns}|{step}|{path_text(self.path)}|{self.was or self.node.name}"
             self._id = as_uuid(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest())
         return self._id
 
@@ -102,7 +105,7 @@ class Task:
     def namespace(self) -> str:
         """The namespace of a sub-graph that runs inside this task."""
         parent = self.seed[1]
-        own = f"{self.node.name}{NS_END}{self.id}"
+        own = f"{self.was or self.node.name}{NS_END}{self.id}"
         return f"{parent}{NS_SEP}{own}" if parent else own
 
     @property
@@ -357,8 +360,18 @@ def pauses(checkpoint: Checkpoint, names: Collection[str] | str, tasks: Sequence
 # What was saved of tasks
 
 
-def match_writes(tasks: Sequence[Task], pending: Sequence[tuple[str, str, Any]]) -> list[Write]:
-    """Give tasks the writes that were saved for them; return the writes of no task."""
+def match_writes(
+    tasks: Sequence[Task],
+    pending: Sequence[tuple[str, str, Any]],
+    renames: Mapping[str, str] = MappingProxyType({}),
+) -> list[Write]:
+    """Give tasks the writes that were saved for them, under their node's old name too; return the writes of
+    no task.
+    """
+    if renames:
+        saved = {task_id for task_id, _, _ in pending}
+        for task in tasks:
+            recognise(task, saved, renames)
     by_id = {task.id: task for task in tasks}
     loose: list[Write] = []
     for task_id, channel, value in pending:
@@ -370,6 +383,17 @@ def match_writes(tasks: Sequence[Task], pending: Sequence[tuple[str, str, Any]])
         if task.writes is not None:
             task.cached = True
     return loose
+
+
+def recognise(task: Task, saved: set[str], renames: Mapping[str, str]) -> None:
+    """Give a task the id that it had before its node was renamed, if work was saved under that."""
+    path = task.path
+    for old in ["", *(old for old, new in renames.items() if new == task.node.name)]:
+        task.was, task._id = old, ""
+        task.path = (PULL, old) if old and path[0] == PULL else path
+        if task.id in saved:
+            return
+    task.was, task._id, task.path = "", "", path
 
 
 def match_write(task: Task, channel: str, value: Any) -> None:
