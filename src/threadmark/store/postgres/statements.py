@@ -168,7 +168,8 @@ class Vectors:
         kind = "vector" if dims <= _LARGEST_VECTOR else "halfvec"
         self.index = f"vectors_{dims}_{distance}"
         self.can_be_indexed = dims <= _LARGEST_HALF
-        near = f"(v.embedding::vector({dims}){'::halfvec(%d)' % dims if kind == 'halfvec' else ''})"
+        half = f"::halfvec({dims})" if kind == "halfvec" else ""
+        near = f"(v.embedding::vector({dims}){half})"
         wanted = f"$4::text::{kind}({dims})"
         apart = f"{near} {_OPERATORS[distance]} {wanted}"
         found = f"""
