@@ -113,10 +113,9 @@ class TimeoutPolicy:
 
 def default_cache_key(*args: Any, **kwargs: Any) -> str | bytes:
     """Return a key for a node's input: its encoded form, which is equal for equal plain data."""
-    from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
+    from threadmark.checkpoint.serde.jsonplus import fingerprint
 
-    tag, data = JsonPlusSerializer().dumps_typed((args, kwargs))
-    return tag.encode() + b":" + data
+    return fingerprint((args, kwargs))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

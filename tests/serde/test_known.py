@@ -14,7 +14,7 @@ import attrs
 import pydantic
 import pytest
 
-from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
+from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer, fingerprint
 from threadmark.checkpoint.serde.opaque import Opaque
 from threadmark.errors import InvalidArgumentError, SerializationError, UnknownTypeError
 
@@ -67,7 +67,7 @@ def test_libraries_that_the_program_has_not_loaded_are_not_loaded_by_reading() -
     stored = JsonPlusSerializer().dumps_typed([HumanMessage("hi"), np.arange(3)])
     program = f"""
 import sys
-from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
+from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer, fingerprint
 from threadmark.errors import UnknownTypeError
 try:
     JsonPlusSerializer().loads_typed({stored!r})
@@ -252,3 +252,15 @@ def test_an_extension_of_a_later_version_can_be_looked_at() -> None:
     viewer = JsonPlusSerializer(opaque=True)
     assert repr(viewer.loads_typed(stored)) == "[1, 126()]"
     assert viewer.dumps_typed(viewer.loads_typed(stored)) == stored
+
+
+# Values that are only compared
+
+
+def test_a_fingerprint_needs_no_known_types_and_tells_types_apart() -> None:
+    assert fingerprint([t.Point(1), {2, 1}]) == fingerprint([t.Point(1), {1, 2}])
+    values = [1, 1.0, True, "1", b"1", (1,), [1], t.Point(1), t.Frozen(1), t.MyInt(1), {1}, frozenset([1])]
+    assert len({fingerprint(value) for value in values}) == len(values)
+    with pytest.raises(SerializationError) as caught:
+        fingerprint([t.Point(len)])
+    assert caught.value.path == "[0].x"

@@ -89,10 +89,10 @@ def _decode_array(data: bytes, level: Level) -> Any:
     if listed:
         _check_room(dtype.itemsize * count, data)
         return _from_list(np, dtype, count, listed[0]).reshape(shape, order=order)
-    size = count * dtype.itemsize
-    if size >= len(data):
+    start = len(data) - count * dtype.itemsize
+    if start <= 0:
         raise _wrong_length()
-    return _from_bytes(np, dtype, shape, order, memoryview(data)[len(data) - size :])
+    return _from_bytes(np, dtype, shape, order, data, start)
 
 
 def array_of(np: Any, described: Any, shape: Any, order: Any, raw: bytes) -> Any:
@@ -104,28 +104,36 @@ def array_of(np: Any, described: Any, shape: Any, order: Any, raw: bytes) -> Any
     dtype, count = _checked(np, described, shape, order)
     if len(raw) != count * dtype.itemsize:
         raise _wrong_length()
-    return _from_bytes(np, dtype, shape, order, memoryview(raw))
+    return _from_bytes(np, dtype, shape, order, raw, 0)
 
 
 def _checked(np: Any, described: Any, shape: Any, order: Any) -> tuple[Any, int]:
     """Return the dtype and the number of items."""
-    if order not in ("C", "F") or any(type(side) is not int or side < 0 for side in shape):
-        raise SerializationError("A stored array has no valid shape")
-    return dtype_of(np, described), math.prod(shape)
+    count = 1
+    for side in shape:
+        if type(side) is not int or side < 0:
+            raise SerializationError("A stored array has a side that is no length")
+        count *= side
+    if order not in ("C", "F"):
+        raise SerializationError("A stored array has neither order of items")
+    return dtype_of(np, described), count
 
 
 def _wrong_length() -> SerializationError:
     return SerializationError("A stored array is not as long as its shape says")
 
 
-def _from_bytes(np: Any, dtype: Any, shape: Any, order: Any, raw: memoryview) -> Any:
+def _from_bytes(np: Any, dtype: Any, shape: Any, order: Any, data: bytes, start: int) -> Any:
     if is_listed(dtype):
         raise SerializationError("A stored array of objects is not a list")
-    if not len(raw):
+    if start == len(data):
         if math.prod(shape):
             raise _wrong_length()
         return np.empty(shape, dtype, order)
-    return _valid(np, np.frombuffer(raw, dtype)).reshape(shape, order=order).copy(order)
+    flat = np.frombuffer(data, dtype, -1, start)
+    if dtype.kind in "bU":
+        flat = _valid(np, flat)
+    return flat.copy() if len(shape) == 1 else flat.reshape(shape, order=order).copy(order)
 
 
 def _from_list(np: Any, dtype: Any, count: int, items: list[Any]) -> Any:

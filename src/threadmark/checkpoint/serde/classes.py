@@ -93,7 +93,10 @@ def _can_keep(cls: type, kind: int) -> bool:
 def _decoder(code: int) -> Decoder:
     def decode(data: bytes, level: Level) -> Any:
         parts = level.unpack(data)
-        build = level.found.get((code, parts[0])) or _builder(level.codec, code, parts[0])
+        try:
+            build = level.found[code, parts[0]]
+        except KeyError:
+            build = _builder(level.codec, code, parts[0])
         return build(parts)
 
     return decode

@@ -17,7 +17,7 @@ import ormsgpack
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.known import KnownTypes
 from threadmark.checkpoint.serde.nesting import check_nesting
-from threadmark.checkpoint.serde.plain import holds_buffers, no_binary, replace
+from threadmark.checkpoint.serde.plain import holds_buffers, needs_only_keys, replace
 from threadmark.errors import SerializationError
 
 __all__ = ["Codec", "Decoder", "Encoder", "Level"]
@@ -146,15 +146,11 @@ def _packer(level: Level) -> Callable[[Any], bytes]:
         try:
             data = _packb(value, default, _OPTIONS)
         except TypeError as error:
-            data = _pack_replaced(value, level, default, error)
-        else:
-            # Heads of binary: MessagePack has one kind, Python has three.
-            if (
-                (0xC4 in data or 0xC5 in data or 0xC6 in data)
-                and not no_binary(data)
-                and holds_buffers(value)
-            ):
-                data = _pack_replaced(value, level, default, None)
+            _raise_real(error)
+            return _pack_any_keys(value, default) or _pack_replaced(value, level, default)
+        # 0xC4 to 0xC6 are the heads of binary: MessagePack has one kind, Python has three.
+        if (0xC4 in data or 0xC5 in data or 0xC6 in data) and holds_buffers(value, len(data)):
+            return _pack_replaced(value, level, default)
         return data
 
     def pack_checked(value: Any) -> bytes:
@@ -165,15 +161,24 @@ def _packer(level: Level) -> Callable[[Any], bytes]:
     return pack_checked if level.depth == wire.CHECKED_DEPTH else pack
 
 
-def _pack_replaced(value: Any, level: Level, default: Callable[[Any], Any], error: TypeError | None) -> bytes:
-    """Pack a value in which something is refused or flattened by `ormsgpack` itself."""
-    if error is not None:
+def _pack_any_keys(value: Any, default: Callable[[Any], Any]) -> bytes | None:
+    """Pack a value that may have keys other than strings; `None` if that is not all that it has."""
+    if not needs_only_keys(value):
+        return None
+    try:
+        return _packb(value, default, _OPTIONS | wire.ANY_KEYS)
+    except TypeError as error:
         _raise_real(error)
+        return None
+
+
+def _pack_replaced(value: Any, level: Level, default: Callable[[Any], Any]) -> bytes:
+    """Pack a value in which something is refused or flattened by `ormsgpack` itself."""
     try:
         return _packb(replace(value, level.deeper), default, _OPTIONS | wire.ANY_KEYS)
-    except TypeError as again:
-        _raise_real(again)
-        raise SerializationError(f"The value cannot be encoded: {again}") from None
+    except TypeError as error:
+        _raise_real(error)
+        raise SerializationError(f"The value cannot be encoded: {error}") from None
 
 
 def _raise_ours(raised: BaseException, message: str) -> NoReturn:

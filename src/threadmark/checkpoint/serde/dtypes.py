@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import lru_cache
 from typing import Any
 
 from threadmark.errors import SerializationError
 
 __all__ = ["describe", "dtype_of", "is_listed"]
 
-_SIMPLE = re.compile(r"[<>|][biufcSUVmMO]\d*(\[(?:[1-9]\d{0,8})?(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as|generic)\])?", re.ASCII)
+_SIMPLE = re.compile(
+    r"[<>|][biufcSUVmMO]\d*(\[(?:[1-9]\d{0,8})?(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as|generic)\])?", re.ASCII
+)
 
 
 def is_listed(dtype: Any) -> bool:
@@ -50,6 +53,13 @@ def _describe_field(name: str, field: tuple[Any, ...]) -> list[Any]:
     return [name, describe(dtype), offset, *title]
 
 
+@lru_cache(256)
+def _simple(text: str) -> Any:
+    if not _SIMPLE.fullmatch(text):
+        raise SerializationError(f"There is no dtype {text[:40]!r}")
+    return sys.modules["numpy"].dtype(text)
+
+
 def dtype_of(np: Any, described: Any) -> Any:
     """Return the dtype of a description.
 
@@ -57,9 +67,7 @@ def dtype_of(np: Any, described: Any) -> Any:
         SerializationError: It describes none.
     """
     if type(described) is str:
-        if not _SIMPLE.fullmatch(described):
-            raise SerializationError(f"There is no dtype {described[:40]!r}")
-        return np.dtype(described)
+        return _simple(described)
     if "of" in described:
         return np.dtype((dtype_of(np, described["of"]), tuple(described["shape"])))
     if "coerce" in described:

@@ -15,12 +15,12 @@ from threadmark.checkpoint.serde import arrays, classes, containers, messages, p
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.checkpoint.serde.codec import Codec, Decoder, Encoder
 from threadmark.checkpoint.serde.exceptions import error_record
-from threadmark.checkpoint.serde.known import KnownTypes, import_type
+from threadmark.checkpoint.serde.known import EveryType, KnownTypes, import_type
 from threadmark.checkpoint.serde.opaque import Opaque, OpaqueDecoders, encode_opaque
 from threadmark.checkpoint.serde.paths import locate
 from threadmark.errors import SerializationError
 
-__all__ = ["JsonPlusSerializer"]
+__all__ = ["JsonPlusSerializer", "fingerprint"]
 
 _ENCODERS: dict[type, Encoder] = {**containers.ENCODERS, **times.ENCODERS, **values.ENCODERS}
 _DECODERS: dict[int, Decoder] = {
@@ -44,6 +44,23 @@ def _pickled(obj: Any) -> bytes | None:
         return pickle.dumps(obj)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError):
         return None
+
+
+def fingerprint(value: Any) -> bytes:
+    """Return bytes that are equal for equal values of the same types, and different for others.
+
+    They are not meant to be read, so the classes in the value need not be known.
+
+    Raises:
+        SerializationError: A part of the value cannot be kept.
+    """
+    try:
+        return _fingerprints.top.pack(value)
+    except SerializationError as error:
+        raise locate(value, error, _fingerprints.top.pack) from None
+
+
+_fingerprints = Codec(EveryType(), _ENCODERS, _DECODERS, _find_encoder)
 
 
 class JsonPlusSerializer:

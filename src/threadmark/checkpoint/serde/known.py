@@ -15,7 +15,7 @@ from typing import Any
 from threadmark import errors
 from threadmark.errors import InvalidArgumentError
 
-__all__ = ["KnownTypes", "type_name"]
+__all__ = ["EveryType", "KnownTypes", "type_name"]
 
 _PLAIN = (
     bool, bytearray, bytes, complex, dict, float, frozenset, int, list, object, range, set, slice,
@@ -108,6 +108,15 @@ class KnownTypes:
 
     def __contains__(self, cls: type) -> bool:
         return self.get(type_name(cls)) is cls
+
+
+class EveryType(KnownTypes):
+    """Knows every class, for data that is never read back."""
+
+    __slots__ = ()
+
+    def __contains__(self, cls: type) -> bool:
+        return True
 
 
 def _loaded(name: str) -> type | None:

@@ -34,12 +34,11 @@ def record_encoder(cls: type) -> Encoder:
     """Return the encoder of a class's instances."""
     name = type_name(cls)
     layout = layout_of(cls)
-    names = frozenset(layout.fields or ())
-    # Then the instance dictionary is the stored one, and needs no copy.
-    simple = layout.has_dict and not layout.slots and layout.fields is not None
+    # Then the instance dictionary is what is stored, and needs no copy.
+    simple = layout.fields if layout.has_dict and not layout.slots else None
 
     def encode(value: Any, level: Level) -> Ext:
-        if simple and value.__dict__.keys() == names:
+        if simple and tuple(value.__dict__) == simple:
             return Ext(wire.RECORD, level.pack([name, value.__dict__]))
         fields, others = state_of(value, layout)
         return Ext(wire.RECORD, level.pack([name, fields, others] if others else [name, fields]))
@@ -63,18 +62,25 @@ def state_of(value: Any, layout: Layout) -> tuple[dict[str, Any], dict[str, Any]
 def record_builder(cls: type) -> Callable[[list[Any]], Any]:
     """Return what rebuilds an instance from `[name, fields]` or `[name, fields, others]`."""
     layout = layout_of(cls)
-    names = frozenset(layout.fields or ())
-    simple = layout.has_dict and not layout.slots and layout.fields is not None
+    simple = layout.fields if layout.has_dict and not layout.slots else None
+    set_dict = _dict_setter(cls) if simple else None
 
     def build(parts: list[Any]) -> Any:
         fields = parts[1]
-        if simple and len(parts) == 2 and type(fields) is dict and fields.keys() == names:
+        if set_dict is not None and len(parts) == 2 and tuple(fields) == simple:
             value: Any = _new(cls)
-            _set(value, "__dict__", fields)
+            set_dict(value, fields)
             return value
         return _fill(cls, layout, fields, parts[2] if len(parts) > 2 else {})
 
     return build
+
+
+def _dict_setter(cls: type) -> Callable[[Any, Any], None]:
+    """Return what replaces an instance dictionary, past what the class does when an attribute is set."""
+    slot: Any = next(vars(base)["__dict__"] for base in cls.__mro__ if "__dict__" in vars(base))
+    setter: Callable[[Any, Any], None] = slot.__set__
+    return setter
 
 
 def record_from_fields(cls: type, fields: dict[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import struct
 import zoneinfo
 from typing import Any
@@ -15,6 +16,7 @@ from threadmark.errors import SerializationError
 
 __all__ = ["DECODERS", "ENCODERS", "datetime_parts", "time_parts"]
 
+_ZONE = re.compile(r"[\w+-]+(/[\w+-]+)*", re.ASCII)
 _DATETIME = struct.Struct(">HBBBBBBI")
 _DATE = struct.Struct(">HBB")
 _TIME = struct.Struct(">BBBBI")
@@ -100,7 +102,10 @@ def _encode_zone(value: zoneinfo.ZoneInfo, level: Level) -> Ext:
 
 def _decode_zone(data: bytes, level: Level) -> zoneinfo.ZoneInfo:
     key = data.decode()
+    if not _ZONE.fullmatch(key):
+        raise SerializationError(f"{key[:40]!r} is not the name of a time zone")
     try:
+        # Where the system has no time zones, this reads a data file of the package tzdata.
         return zoneinfo.ZoneInfo(key)
     except zoneinfo.ZoneInfoNotFoundError:
         raise SerializationError(
