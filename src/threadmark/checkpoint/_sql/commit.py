@@ -77,6 +77,7 @@ def _without_followed(work: EncodedCommit, known: dict[Any, Slices]) -> dict[Any
 
 
 def _commit(task: Committing) -> Operation[tuple[Head | None, dict[Any, Slices]]]:
+    # The usual superstep is saved here; what is not usual has functions of its own below.
     sql, work = task.sql, task.work
     at = yield from find_standing(sql, work.thread_id, work.ns, work.branch, task.index.now)
     check_head(work, at)
@@ -84,17 +85,27 @@ def _commit(task: Committing) -> Operation[tuple[Head | None, dict[Any, Slices]]
         yield from check_lease(sql, work.thread_id, work.lease)
     parent = None
     if work.parent_id is not None:
-        parent = yield from number_of(sql, work, at, work.parent_id)
-        if work.writes:
-            yield from _save_writes(task, at, parent)
+        parent = at.seq if work.parent_id == at.tip else (yield from number_of(sql, work, at, work.parent_id))
     if work.base_id is not None and work.base_id != work.parent_id:
         yield from number_of(sql, work, at, work.base_id)
+    if parent is not None and work.writes:
+        yield from _save_writes(task, at, parent)
+    if at.thread is None:
+        at = Standing(thread=(yield from _create_thread(task, at)))
+    elif _is_stale(task, at):
+        yield from _touch(task, at)
     if work.checkpoint_id is None:
-        yield from _touch(task, at, None if work.ns else work.status)
         return None, {}
-    at = yield from _thread_for(task, at)
-    space = yield from _save_checkpoint(task, at, parent, work.checkpoint_id)
+    seq, space = at.last + 1, at.space
+    if space is None:
+        space = (yield from space_of(sql, at.thread or 0, work.ns)) or seq
+    if work.head is not None or not (yield from _replace(task, at, parent, space)):
+        row = (at.thread, seq, space, work.checkpoint_id, parent, task.index.now, *work.body, *work.metadata)
+        yield Execute(sql.create_checkpoint, row)
+        yield from _move_head(task, at, parent, seq, space)
     lists = yield from _save_values(task, at, space)
+    if work.run_id is not None and work.run_id != work.memo.run_id:
+        yield Execute(sql.note_run, (at.thread, work.run_id))
     if task.options.history == "latest":
         yield from prune_rows(task.index, at.thread or 0, work.thread_id, _latest)
     return Head(at.incarnation, work.checkpoint_id, work.branch), lists
@@ -104,41 +115,32 @@ def _latest(nodes: Sequence[Node], heads: Sequence[HeadNode]) -> Plan:
     return plan(nodes, heads, LATEST, 0)
 
 
-# The thread and the heads
+# The thread
 
 
-def _thread_for(task: Committing, at: Standing) -> Operation[Standing]:
-    """Make sure that the thread is there, and that its row is up to date."""
+def _create_thread(task: Committing, at: Standing) -> Operation[int]:
     work = task.work
-    if at.thread is not None:
-        yield from _touch(task, at, None if work.ns else work.status)
-        return at
     if at.expired is not None:
         yield from delete_rows(task.index, at.expired)
-    thread = yield from create_thread(
-        task.index, work.thread_id, work.status or "idle", task.options.ttl_ms, work.about
-    )
-    return Standing(thread=thread)
+    status, ttl = work.status or "idle", task.options.ttl_ms
+    return (yield from create_thread(task.index, work.thread_id, status, ttl, work.about))
 
 
-def _touch(task: Committing, at: Standing, status: str | None) -> Operation[None]:
-    status = status or at.status
-    if at.status != status or task.work.about or task.index.now - at.updated > FRESH_MS:
-        yield from touch_thread(
-            task.index, at.thread or 0, task.work.thread_id, status, task.work.about, task.options.refresh_ttl
-        )
+def _status(task: Committing, at: Standing) -> str:
+    """Return the status that the thread has after the commit. Sub-graphs have no say in it."""
+    work = task.work
+    return at.status if work.ns or work.status is None else work.status
 
 
-def _move_head(task: Committing, at: Standing, parent: int | None, seq: int, space: int) -> Operation[None]:
-    sql, work = task.sql, task.work
-    if at.tip is None:
-        yield Execute(
-            sql.create_head, (at.thread, work.ns, work.branch, space, seq, work.checkpoint_id, False)
-        )
-        return
-    yield Execute(sql.move_head, (seq, work.checkpoint_id, at.thread, work.ns, work.branch))
-    if at.seq is not None and at.seq != parent:
-        yield from name_tip(sql, at.thread or 0, work.ns, (space, at.seq, at.tip))
+def _is_stale(task: Committing, at: Standing) -> bool:
+    """Tell whether the thread's row must be renewed."""
+    fresh = task.index.now - at.updated <= FRESH_MS
+    return not fresh or _status(task, at) != at.status or bool(task.work.about)
+
+
+def _touch(task: Committing, at: Standing) -> Operation[None]:
+    work, refresh = task.work, task.options.refresh_ttl
+    return touch_thread(task.index, at.thread or 0, work.thread_id, _status(task, at), work.about, refresh)
 
 
 # The rows
@@ -155,30 +157,24 @@ def _save_writes(task: Committing, at: Standing, seq: int) -> Operation[None]:
         yield ExecuteMany(task.sql.add_write, rows)
 
 
-def _save_checkpoint(
-    task: Committing, at: Standing, parent: int | None, checkpoint_id: str
-) -> Operation[int]:
-    """Save the checkpoint's row, move the head to it, and return the namespace's number."""
+def _replace(task: Committing, at: Standing, parent: int | None, space: int) -> Operation[bool]:
+    """Put a checkpoint in the place of an earlier one of its id; tell whether there is one."""
     sql, work = task.sql, task.work
-    seq, space = at.last + 1, at.space
-    if space is None:
-        space = yield from space_of(sql, at.thread or 0, work.ns)
-    if space is None:
-        space = seq
-    if work.head is None:
-        found = yield Execute(sql.find_number, (at.thread, space, checkpoint_id))
-        if found:
-            row = (parent, *work.body, *work.metadata, at.thread, found[0][0])
-            yield Execute(sql.replace_checkpoint, row)
-            return space
-    yield Execute(
-        sql.create_checkpoint,
-        (at.thread, seq, space, checkpoint_id, parent, task.index.now, *work.body, *work.metadata),
-    )
-    if work.run_id is not None and work.run_id != work.memo.run_id:
-        yield Execute(sql.note_run, (at.thread, work.run_id))
-    yield from _move_head(task, at, parent, seq, space)
-    return space
+    for (seq,) in (yield Execute(sql.find_number, (at.thread, space, work.checkpoint_id))):
+        yield Execute(sql.replace_checkpoint, (parent, *work.body, *work.metadata, at.thread, seq))
+        return True
+    return False
+
+
+def _move_head(task: Committing, at: Standing, parent: int | None, seq: int, space: int) -> Operation[None]:
+    sql, work = task.sql, task.work
+    if at.tip is None:
+        row = (at.thread, work.ns, work.branch, space, seq, work.checkpoint_id, False)
+        yield Execute(sql.create_head, row)
+        return
+    yield Execute(sql.move_head, (seq, work.checkpoint_id, at.thread, work.ns, work.branch))
+    if at.seq is not None and at.seq != parent:
+        yield from name_tip(sql, at.thread or 0, work.ns, (space, at.seq, at.tip))
 
 
 def _save_values(task: Committing, at: Standing, space: int) -> Operation[dict[Any, Slices]]:
