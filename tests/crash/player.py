@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractContextManager, nullcontext
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import Any, Self
 
 from crash.corpus import Story, World
@@ -12,12 +14,20 @@ from threadmark.checkpoint.sqlite import SqliteSaver
 from threadmark.constants import ERROR, INTERRUPT, RESUME
 from threadmark.types import Command
 
-__all__ = ["Player", "finished_tasks", "open_saver", "picture"]
+__all__ = ["Player", "finished_tasks", "kept_open", "open_saver", "picture"]
 
 
 def open_saver(kind: str, path: Any, memory: InMemorySaver) -> AbstractContextManager[Any]:
     """Return a saver: the one in memory, or a new one on the file."""
     return SqliteSaver(path) if kind == "sqlite" else nullcontext(memory)
+
+
+@contextmanager
+def kept_open(path: Any) -> Iterator[None]:
+    """Keep a file open, so that closing savers are not the last ones and have nothing to tidy up."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("SELECT 1 FROM sqlite_master")
+        yield
 
 
 class Player:
