@@ -33,11 +33,6 @@ class NamedBarrierValue(BaseChannel[Any]):
         self.seen = set() if saved is MISSING else set(saved)
         self.value = None if self.seen == self.names else MISSING
 
-    def clone(self) -> NamedBarrierValue:
-        new = super().clone()
-        new.restore(MISSING)
-        return new
-
     def update(self, values: Sequence[Any]) -> bool:
         before = len(self.seen)
         for name in values:

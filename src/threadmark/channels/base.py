@@ -70,12 +70,7 @@ class BaseChannel(ABC, Generic[Value]):
 
     def clone(self) -> Self:
         """Return an empty channel of the same kind and options."""
-        new = object.__new__(type(self))
-        for name in self._slots:
-            setattr(new, name, getattr(self, name))
-        new.value = MISSING
-        new.kept = SAME
-        return new
+        return self.from_checkpoint(MISSING)
 
     def checkpoint(self) -> Any:
         """Return what must be saved, or `MISSING`."""
@@ -83,7 +78,10 @@ class BaseChannel(ABC, Generic[Value]):
 
     def from_checkpoint(self, saved: Any) -> Self:
         """Return a channel like this one that holds what `checkpoint` returned (or `MISSING`)."""
-        new = self.clone()
+        new = object.__new__(type(self))
+        for name in self._slots:
+            setattr(new, name, getattr(self, name))
+        new.kept = SAME
         new.restore(saved)
         return new
 

@@ -65,11 +65,6 @@ class BinaryOperatorAggregate(BaseChannel[Value]):
         self.factory = initial(typ)
         self.restore(MISSING)
 
-    def clone(self) -> BinaryOperatorAggregate[Value]:
-        new = super().clone()
-        new.restore(MISSING)
-        return new
-
     def restore(self, saved: Any) -> None:
         self.value = self.factory() if saved is MISSING and self.factory is not None else saved
 

@@ -51,11 +51,6 @@ class DeltaChannel(BaseChannel[Value]):
         self.factory = initial(typ) if typ is not None else list
         self.restore(MISSING)
 
-    def clone(self) -> DeltaChannel[Value]:
-        new = super().clone()
-        new.restore(MISSING)
-        return new
-
     def restore(self, saved: Any) -> None:
         self.value = self.factory() if saved is MISSING and self.factory is not None else saved
 
