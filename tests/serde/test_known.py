@@ -103,6 +103,14 @@ def test_registering_a_type_blocks_no_other() -> None:
     assert loaded[:2] + loaded[3:] == value[:2] + value[3:]
 
 
+def test_the_argument_that_users_know_makes_classes_known() -> None:
+    serde = JsonPlusSerializer(allowed_msgpack_modules=[t.Color, (t.__name__, "Point")])
+    value = [t.Color.RED, t.Point(1), (1, 2)]
+    assert serde.loads_typed(serde.dumps_typed(value)) == value
+    with pytest.raises(InvalidArgumentError, match="Name the classes"):
+        JsonPlusSerializer(allowed_msgpack_modules=True)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["nowhere:X", "builtins", ":", "builtins:nothing", "os:path", "os:getcwd"])
 def test_what_is_no_class_is_not_allowed(name: str) -> None:
     with pytest.raises(InvalidArgumentError):

@@ -18,7 +18,7 @@ from threadmark.checkpoint.serde.exceptions import error_record
 from threadmark.checkpoint.serde.known import EveryType, KnownTypes, import_type
 from threadmark.checkpoint.serde.opaque import Opaque, OpaqueDecoders, encode_opaque
 from threadmark.checkpoint.serde.paths import locate
-from threadmark.errors import SerializationError
+from threadmark.errors import InvalidArgumentError, SerializationError
 
 __all__ = ["JsonPlusSerializer", "fingerprint"]
 
@@ -70,14 +70,31 @@ class JsonPlusSerializer:
         pickle_fallback: Pickle a value that cannot be kept otherwise, and read pickled values. Only
             for data that nobody else can write to: reading a pickle runs code that it contains.
         opaque: Read values of unknown types as `Opaque`, for tools that only look at data.
+        allowed_msgpack_modules: Classes to make known: each as itself, or as module and name. The name
+            is the one that users know; `allow` does the same.
+
+    Raises:
+        InvalidArgumentError: There is no such class.
     """
 
     seals = False
 
-    def __init__(self, *, pickle_fallback: bool = False, opaque: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        pickle_fallback: bool = False,
+        opaque: bool = False,
+        allowed_msgpack_modules: Iterable[type | tuple[str, ...]] | None = None,
+    ) -> None:
+        if allowed_msgpack_modules is True:
+            raise InvalidArgumentError(
+                "A serializer that rebuilds any class runs whatever code somebody writes to its storage. "
+                "Name the classes."
+            )
         self.pickle_fallback = pickle_fallback
         self.opaque = opaque
-        self._use(KnownTypes())
+        named = allowed_msgpack_modules or ()
+        self._use(KnownTypes().plus(c if isinstance(c, type) else import_type(":".join(c)) for c in named))
 
     def _use(self, known: KnownTypes) -> None:
         self._known = known

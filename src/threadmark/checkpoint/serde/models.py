@@ -25,13 +25,13 @@ __all__ = [
     "model_builder",
     "model_encoder",
     "model_from_fields",
-    "model_parts",
     "setters",
 ]
 
 Setter = Callable[[Any, Any], None]
 _new = object.__new__
 _MAYBE = (dict, type(None))
+_BITS = 64
 
 
 def base_model() -> Any:
@@ -53,78 +53,84 @@ def setters() -> tuple[Setter, Setter, Setter, Setter]:
 def model_encoder(cls: Any) -> Encoder:
     """Return the encoder of a model class's instances."""
     name = type_name(cls)
+    names = tuple(cls.__pydantic_fields__)
+    bit_of = {field: 1 << place for place, field in enumerate(names)} if len(names) < _BITS else {}
 
     def encode(value: Any, level: Level) -> Ext:
-        return Ext(wire.MODEL, level.pack([name, *model_parts(value)]))
+        fields = value.__dict__
+        if tuple(fields) != names:
+            fields = _only_fields(cls, fields)
+        given: int | list[str] = 0
+        try:
+            for field in value.__pydantic_fields_set__:
+                given |= bit_of[field]  # type: ignore[operator]
+        except KeyError:
+            given = sorted(value.__pydantic_fields_set__)
+        parts = [name, fields, given]
+        if value.__pydantic_private__:
+            parts += value.__pydantic_extra__, value.__pydantic_private__
+        elif value.__pydantic_extra__ is not None:
+            parts.append(value.__pydantic_extra__)
+        return Ext(wire.MODEL, level.pack(parts))
 
     return encode
 
 
-def model_parts(value: Any) -> list[Any]:
-    """Return a model's fields, given fields, and where there are any, extra and private ones.
+def _only_fields(cls: Any, attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields among a model's attributes, in their order in the class.
 
     Raises:
         SerializationError: A field has no value, or an attribute is no field.
     """
-    cls = type(value)
     names = cls.__pydantic_fields__
-    fields = value.__dict__
-    if fields.keys() != names.keys():
-        fields = _only_fields(cls, fields)
-    given = _given(value.__pydantic_fields_set__, fields)
-    extra, private = value.__pydantic_extra__, value.__pydantic_private__
-    if private:
-        return [fields, given, extra, private]
-    return [fields, given] if extra is None else [fields, given, extra]
-
-
-def _only_fields(cls: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    for name in cls.__pydantic_fields__:
-        if name not in fields:
+    for name in names:
+        if name not in attributes:
             raise SerializationError(f"The field {name!r} of {type_name(cls)} has no value")
-    for name in fields.keys() - cls.__pydantic_fields__.keys() - layout_of(cls).derived:
+    for name in attributes.keys() - names.keys() - layout_of(cls).derived:
         raise SerializationError(
             f"The attribute {name!r} of {type_name(cls)} is not a field. Declare it, also privately"
         )
-    return {name: fields[name] for name in fields if name in cls.__pydantic_fields__}
-
-
-def _given(given: set[str], fields: dict[str, Any]) -> int | list[str]:
-    """Return the names as bits, by position in `fields`; as a list if one is not there."""
-    bits = sum(1 << place for place, name in enumerate(fields) if name in given)
-    return bits if bits.bit_count() == len(given) and len(fields) < 64 else sorted(given)
+    return {name: attributes[name] for name in names}
 
 
 def model_builder(cls: Any) -> Callable[[list[Any]], Any]:
     """Return what rebuilds a model from its name and parts."""
-    names = cls.__pydantic_fields__
+    names = tuple(cls.__pydantic_fields__)
+    has_private = bool(cls.__private_attributes__)
     set_fields, set_given, set_extra, set_private = setters()
 
     def build(parts: list[Any]) -> Any:
-        _, fields, bits, extra, private = parts + [None] * (5 - len(parts))
+        fields, given = parts[1], _given(parts[1], parts[2])
+        extra = parts[3] if len(parts) > 3 else None
+        private = parts[4] if len(parts) > 4 else None
         if type(fields) is not dict or type(extra) not in _MAYBE or type(private) not in _MAYBE:
             raise SerializationError(f"The stored state of {type_name(cls)} is not made of dicts")
-        if type(bits) is int:
-            given = {name for place, name in enumerate(fields) if bits >> place & 1}
-        else:
-            given = set(bits)
-        if fields.keys() != names.keys():
-            given -= fields.keys() - names.keys()
+        if tuple(fields) != names:
+            given -= fields.keys() - set(names)
             fields = evolved(cls, fields)
         value = _new(cls)
         set_fields(value, fields)
         set_given(value, given)
         set_extra(value, extra)
-        set_private(value, _private(cls, private))
+        set_private(value, _private(cls, private) if has_private else private)
         return value
 
     return build
 
 
+def _given(fields: Any, given: Any) -> set[str]:
+    """Return the names of the fields that were given: by bits, or as a list."""
+    if type(given) is not int:
+        return set(given)
+    if given == (1 << len(fields)) - 1:
+        return set(fields)
+    return {name for place, name in enumerate(fields) if given >> place & 1}
+
+
 def _private(cls: Any, stored: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the private attributes that the class has today."""
     declared = cls.__private_attributes__
-    if not declared or (stored is not None and stored.keys() == declared.keys()):
+    if stored is not None and stored.keys() == declared.keys():
         return stored
     defaults = {name: attribute.get_default() for name, attribute in declared.items()}
     undefined = sys.modules["pydantic_core"].PydanticUndefined

@@ -7,6 +7,7 @@ fills an empty object: neither `__init__` nor `__post_init__` runs, and `init=Fa
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from ormsgpack import Ext
@@ -34,16 +35,36 @@ def record_encoder(cls: type) -> Encoder:
     """Return the encoder of a class's instances."""
     name = type_name(cls)
     layout = layout_of(cls)
-    # Then the instance dictionary is what is stored, and needs no copy.
-    simple = layout.fields if layout.has_dict and not layout.slots else None
+    simple, slotted = _only_dict(layout), _only_slots(layout)
+    get_slots = attrgetter(*slotted) if slotted and len(slotted) > 1 else None
 
     def encode(value: Any, level: Level) -> Ext:
         if simple and tuple(value.__dict__) == simple:
             return Ext(wire.RECORD, level.pack([name, value.__dict__]))
+        if get_slots is not None:
+            try:
+                values = get_slots(value)
+            except AttributeError:
+                pass  # A slot is empty.
+            else:
+                fields = dict(zip(slotted or (), values, strict=True))
+                return Ext(wire.RECORD, level.pack([name, fields]))
         fields, others = state_of(value, layout)
         return Ext(wire.RECORD, level.pack([name, fields, others] if others else [name, fields]))
 
     return encode
+
+
+def _only_dict(layout: Layout) -> tuple[str, ...] | None:
+    """Return the fields of a class whose instances hold them all, and nothing else, in their dictionary."""
+    return layout.fields if layout.has_dict and not layout.slots else None
+
+
+def _only_slots(layout: Layout) -> tuple[str, ...] | None:
+    """Return the fields of a class whose instances have a slot for each, and no dictionary."""
+    if layout.has_dict or layout.fields not in (None, layout.slots):
+        return None
+    return layout.slots
 
 
 def state_of(value: Any, layout: Layout) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -62,7 +83,7 @@ def state_of(value: Any, layout: Layout) -> tuple[dict[str, Any], dict[str, Any]
 def record_builder(cls: type) -> Callable[[list[Any]], Any]:
     """Return what rebuilds an instance from `[name, fields]` or `[name, fields, others]`."""
     layout = layout_of(cls)
-    simple = layout.fields if layout.has_dict and not layout.slots else None
+    simple, slotted = _only_dict(layout), _only_slots(layout)
     set_dict = _dict_setter(cls) if simple else None
 
     def build(parts: list[Any]) -> Any:
@@ -70,6 +91,10 @@ def record_builder(cls: type) -> Callable[[list[Any]], Any]:
         if set_dict is not None and len(parts) == 2 and tuple(fields) == simple:
             value: Any = _new(cls)
             set_dict(value, fields)
+            return value
+        if slotted and len(parts) == 2 and tuple(fields) == slotted:
+            value = _new(cls)
+            set_attributes(value, fields)
             return value
         return _fill(cls, layout, fields, parts[2] if len(parts) > 2 else {})
 
