@@ -192,6 +192,54 @@ async def test_ten_async_runs_that_wait_all_get_their_turn(saver: Any) -> None:
     assert sorted((await graph.aget_state(CONFIG)).values["log"]) == MESSAGES
 
 
+@pytest.mark.parametrize("own", [None, True])
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_run_that_waits_does_not_wait_for_its_own_sub_graphs(saver: Any, mode: str, own: Any) -> None:
+    inner = queue_graph().compile(checkpointer=own, on_conflict="wait")
+    builder = StateGraph(Queue).add_node("sub", inner).add_node("end", lambda state: {"log": ["end"]})
+    graph = builder.add_edge(START, "sub").add_edge("sub", "end").compile(saver, on_conflict="wait")
+    if mode == "sync":
+        result = graph.invoke({"log": []}, CONFIG)
+    else:
+        result = asyncio.run(asyncio.wait_for(graph.ainvoke({"log": []}, CONFIG), 30))
+    assert result == {"log": ["end"]}
+
+
+def test_a_stream_that_was_left_does_not_keep_others_waiting(saver: Any) -> None:
+    graph = queue_graph().compile(checkpointer=saver, on_conflict="wait")
+    stream = graph.stream({"log": ["left"]}, CONFIG)
+    next(stream)
+    stream.close()
+    assert graph.invoke({"log": ["next"]}, CONFIG)["log"] == ["left", "next"]
+
+
+async def test_an_async_stream_that_was_left_does_not_keep_others_waiting(saver: Any) -> None:
+    graph = queue_graph().compile(checkpointer=saver, on_conflict="wait")
+    stream = graph.astream({"log": ["left"]}, CONFIG)
+    await anext(stream)
+    await stream.aclose()
+    assert (await graph.ainvoke({"log": ["next"]}, CONFIG))["log"] == ["left", "next"]
+
+
+async def test_a_cancelled_run_does_not_keep_others_waiting(saver: Any) -> None:
+    inside = asyncio.Event()
+
+    async def hang(state: Queue) -> dict[str, Any]:
+        inside.set()
+        await asyncio.Event().wait()
+        return {}
+
+    stuck = StateGraph(Queue).add_node(hang).add_edge(START, "hang").compile(saver, on_conflict="wait")
+    run = asyncio.create_task(stuck.ainvoke({"log": ["stuck"]}, CONFIG))
+    await inside.wait()
+    graph = queue_graph().compile(checkpointer=saver, on_conflict="wait")
+    waiting = asyncio.create_task(graph.ainvoke({"log": ["next"]}, CONFIG))
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert (await waiting)["log"] == ["stuck", "next"]
+
+
 def test_a_run_that_failed_does_not_keep_others_waiting(saver: Any) -> None:
     def fail(state: Queue) -> dict[str, Any]:
         raise ValueError("broken")

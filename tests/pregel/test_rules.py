@@ -125,6 +125,12 @@ def test_what_writes_do(
     assert seen == {n: {t: 1 for t in PLAN.nodes[n].triggers if t in before} for n in writes}
 
 
+def test_the_order_in_which_versions_are_listed_depends_on_the_writes_alone() -> None:
+    checkpoint, channels = checkpoint_of({}, {}), live({"wake:b": 0, "wake:a": 0, TASKS: [Send("a", 1)]})
+    applied(checkpoint, channels, [task_of(PLAN, "b", ("plain", "x"), ("late", 1)), task_of(PLAN, "a")])
+    assert list(checkpoint["channel_versions"]) == ["plain", "late", TASKS, "wake:a", "wake:b"]
+
+
 def test_pushed_tasks_are_ordered_by_number_not_by_text() -> None:
     tasks = [task_of(PLAN, "a", ("list", [i]), path=("__pregel_push", i, False)) for i in range(12)]
     channels = live({})

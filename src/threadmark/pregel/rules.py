@@ -269,7 +269,7 @@ def apply_writes(
     for channel in writes:
         if channel in changed:
             versions[channel] = version
-    for channel in changed - writes.keys():
+    for channel in sorted(changed - writes.keys()):
         versions[channel] = version
     return changed, news
 
