@@ -230,6 +230,7 @@ def _list(task: Committing, value: EncodedValue, recipe: Recipe) -> _List | None
 
 def _remember(task: Committing, lists: Sequence[_List]) -> None:
     memo = task.work.memo
+    memo.run_id = task.work.run_id
     followed = {(one.value.channel, one.value.data.follows) for one in lists}  # type: ignore[union-attr]
     known = {key: slices for key, slices in (memo.keys or {}).items() if key not in followed}
     memo.keys = {**known, **{(one.value.channel, one.value.version): one.slices for one in lists}}
@@ -244,12 +245,13 @@ class _Rows:
     def __init__(self, task: Committing, lists: Sequence[_List]) -> None:
         work = task.work
         writes = _writes(work)
+        run_id = work.run_id if work.run_id != work.memo.run_id else None
         values = [*_plain(work), *(_sliced(task, one) for one in lists)]
         chunks = [chunk for one in lists for chunk in one.chunks]
         ends = [end for one in lists for end in one.ends]
         self.shape = _Shape(
             work.lease is not None,
-            work.run_id is not None,
+            run_id is not None,
             len(ends),
             len(writes),
             len(values),
@@ -269,7 +271,7 @@ class _Rows:
             *work.body,
             *work.metadata,
         ]
-        self.params += [one for one in (work.lease, work.run_id) if one is not None]
+        self.params += [one for one in (work.lease, run_id) if one is not None]
         for rows in (ends, writes, values, chunks):
             for row in rows:
                 self.params += row
