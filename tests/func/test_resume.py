@@ -248,25 +248,29 @@ def test_another_attempt_finds_what_finished_in_the_first(saver: Any) -> None:
 
 
 def test_another_attempt_gets_a_result_as_it_was_saved() -> None:
+    attempts: list[int] = []
+    policy = RetryPolicy(initial_interval=0, jitter=False, max_attempts=3)
+
     @task
     def step() -> list[str]:
         return ["saved"]
 
-    attempts: list[int] = []
-
-    @entrypoint(
-        checkpointer=InMemorySaver(),
-        retry_policy=RetryPolicy(initial_interval=0, jitter=False, max_attempts=3),
-    )
-    def work(_: int) -> list[str]:
+    @entrypoint(checkpointer=InMemorySaver(), retry_policy=policy)
+    def work(asks: bool) -> list[str]:
         attempts.append(1)
         result = step().result()
+        if asks:
+            interrupt("go on?")
         result.append("changed in place")
         if len(attempts) < 3:
             raise ConnectionError("try again")
         return result
 
-    assert work.invoke(1, HERE) == ["saved", "changed in place"]
+    assert work.invoke(False, HERE) == ["saved", "changed in place"]
+    attempts.clear()
+    assert paused(work.invoke(True, HERE))
+    assert work.invoke(Command(resume=True), HERE) == ["saved", "changed in place"]
+    assert len(attempts) == 3
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])

@@ -185,7 +185,8 @@ def test_wrong_arguments_are_an_error_of_the_call() -> None:
     assert "positional argument" in work.invoke(1)
 
 
-def test_a_result_that_cannot_be_saved_is_refused_where_it_is_returned() -> None:
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_a_result_that_cannot_be_saved_is_refused_where_it_is_returned(durability: Any) -> None:
     @task
     def odd() -> Any:
         return lambda: 1
@@ -194,7 +195,7 @@ def test_a_result_that_cannot_be_saved_is_refused_where_it_is_returned() -> None
     def work(_: int) -> str:
         return str(odd().exception())
 
-    assert "'odd'" in work.invoke(1, HERE)
+    assert "'odd'" in work.invoke(1, HERE, durability=durability)
 
 
 @dataclass

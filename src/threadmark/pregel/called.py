@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from threadmark.checkpoint.base import TaskCommit, TaskWrites
 from threadmark.config import enclosing_scope
 from threadmark.constants import ERROR, INTERRUPT, PUSH, RESUME, RETURN
-from threadmark.errors import GraphInterrupt, InvalidArgumentError, NodeCancelledError
+from threadmark.errors import GraphInterrupt, InvalidArgumentError, NodeCancelledError, SerializationError
 from threadmark.pregel import stream
 from threadmark.pregel.begin import answer_task, carry_answers, pending
 from threadmark.pregel.body import Need, execute
@@ -131,10 +131,10 @@ class Calls:
         """Return the next call of a task, with what is known of it."""
         index = len(parent.called)
         task = child(parent.task, node, index, given)
-        self.recall(task)
         scope = TaskScope(self.session, task)
         scope.outer, scope.depth = parent, parent.depth + 1
         scope.repeats = parent.repeats or bool(parent.task.node.retry)
+        self.recall(task, scope.repeats)
         called = Called(task, scope, parent)
         if task.writes is None and parent.task.former is not None:
             self.carry(called, child(parent.task.former, node, index, given))
@@ -147,7 +147,7 @@ class Calls:
         question that came up after it.
         """
         task = called.task
-        self.recall(former)
+        self.recall(former, called.scope.repeats)
         if former.writes is not None:
             task.writes, called.carried = former.writes, True
             return
@@ -157,36 +157,47 @@ class Calls:
 
     # What is known
 
-    def recall(self, task: Task) -> None:
-        """Give a task what was saved of it, by an earlier run or by an earlier attempt of this one."""
+    def recall(self, task: Task, repeats: bool) -> None:
+        """Give a task what was saved of it, by an earlier run or by an earlier attempt of this one.
+
+        Args:
+            task: The task.
+            repeats: It may be asked for again, so what is handed out must not be what is kept.
+        """
         if self.saved is None:
             self.saved = by_task(self.run)
         if self.step != self.run.step:
             self.recent, self.step = {}, self.run.step
-        recent = self.recent.get(task.id)
-        known = self.saved.get(task.id, []) if recent is None else self.detached(recent)
-        for channel, value in known:
+        known = self.recent.get(task.id) or self.saved.get(task.id, [])
+        for channel, value in self.detached(task, known) if repeats else known:
             match_write(task, channel, value)
         if task.writes is not None:
             task.interrupts, task.error = (), None
 
-    def detached(self, writes: list[Write]) -> list[Write]:
-        """Return writes as they would come back from storage: nothing done to the values later is in them."""
+    def detached(self, task: Task, writes: list[Write]) -> list[Write]:
+        """Return writes as they would come back from storage: nothing done to the values later is in them.
+
+        Raises:
+            SerializationError: A value cannot be kept.
+        """
         if self.session.saver is None:
             return writes
         serde = self.session.saver.serde
-        return [(channel, serde.loads_typed(serde.dumps_typed(value))) for channel, value in writes]
+        try:
+            return [(channel, serde.loads_typed(serde.dumps_typed(value))) for channel, value in writes]
+        except SerializationError as error:
+            raise error.at(node=task.name)
 
     def save(self, called: Called, writes: list[Write]) -> Generator[TaskCommit, Any, None]:
         """Save writes of a call under the current checkpoint."""
         task, run = called.task, self.run
         if called.scope.repeats and writes[-1][0] == RETURN:
-            self.recent[task.id] = self.detached(writes)
+            self.recent[task.id] = self.detached(task, writes)
         if not run.spec.saves:
             return
         if run.spec.durability == "exit":
             run.names[task.id] = task.name
-            run.called.append(TaskWrites(task.id, path_text(task.path), self.detached(writes)))
+            run.called.append(TaskWrites(task.id, path_text(task.path), self.detached(task, writes)))
             return
         commit = run.task_commit([TaskWrites(task.id, path_text(task.path), writes)])
         commit.nodes = {task.id: task.name}
@@ -263,6 +274,7 @@ def perform(called: Called) -> Needs:
         yield from calls.save(called, [(RESUME, task.answers)])
     try:
         writes = yield from execute(task, called.scope)
+        yield from calls.save(called, writes)
     except GraphInterrupt as pause:
         task.interrupts = tuple(pause.interrupts)
         yield from calls.save(called, [(INTERRUPT, list(pause.interrupts))])
@@ -274,7 +286,6 @@ def perform(called: Called) -> Needs:
         yield from calls.save(called, [(ERROR, task.error)])
         calls.show_end(task)
         raise
-    yield from calls.save(called, writes)
     task.writes, task.error, task.interrupts = writes, None, ()
     called.parent.pushed.extend(pushed(task))
     calls.show_end(task)
