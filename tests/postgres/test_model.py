@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from checkpoint.test_model import Savers
+from threadmark.checkpoint._sql import lists
 from threadmark.checkpoint.memory import InMemorySaver
 from threadmark.checkpoint.postgres import PostgresSaver
 
@@ -24,16 +25,16 @@ def test_random_programs(uri: str, pipeline: bool) -> None:
     class WithPostgres(Savers):
         def __init__(self) -> None:
             super().__init__()
-            self.teardown_others()
+            super().teardown()
+            # Rows of lists are put together after many items; here few must do.
+            lists._FOLD = 4
             for thread_id in ("a", "b"):
                 opened.delete_thread(thread_id)
             self.savers: Any = {"memory": InMemorySaver(), "postgres": opened}
 
-        def teardown_others(self) -> None:
-            super().teardown()
-
         def teardown(self) -> None:
             """The saver is used by the next program."""
+            lists._FOLD = self.fold
 
         @rule()
         def reopen(self) -> None:

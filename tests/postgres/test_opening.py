@@ -161,11 +161,12 @@ async def test_the_loop_is_free_while_a_sync_connection_works(uri: str, schema: 
 def test_any_text_is_storable_where_values_and_metadata_are(uri: str, schema: str) -> None:
     with PostgresSaver(uri, schema=schema) as saver:
         text = "q\x00\ud800\U0001f600"
-        Run(saver, "nul").step("c0", s=text, about={"note": text})
+        Run(saver, "nul").step("c0", s=text, about={"note": text, "k\x00": "v"})
         found = saver.get_tuple(config("nul"))
         assert found
         assert found.checkpoint["channel_values"] == {"s": text}
-        assert found.metadata == {"note": text}
+        assert found.metadata == {"note": text, "k\x00": "v"}
+        assert [thread.thread_id for thread in saver.threads.search(metadata={"k\x00": "v"})] == ["nul"]
         for bad in ("nul\x00", "\ud800"):
             with pytest.raises(InvalidArgumentError):
                 saver.get_tuple(config(bad))

@@ -31,11 +31,13 @@ About: TypeAlias = "dict[str, Entry]"
 
 def about(metadata: Mapping[str, Any], rows: RowCodec) -> About:
     """Encode metadata of a thread."""
-    return {key: Entry(rows.dumps(value, "metadata"), label_of(value)) for key, value in metadata.items()}
+    return {k: Entry(rows.dumps(value, "metadata"), label_of(k, value)) for k, value in metadata.items()}
 
 
-def label_of(value: Any) -> str | None:
+def label_of(key: str, value: Any) -> str | None:
     """Return the label of a value; `None` if it has none and can only be compared."""
+    if "\x00" in key:
+        return None  # Not every database could look for it.
     if value is None:
         return "null"
     if isinstance(value, str):

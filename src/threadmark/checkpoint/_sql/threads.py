@@ -213,7 +213,7 @@ def _best_label(index: Index, query: ThreadQuery) -> Operation[tuple[str, str] |
     labels = [
         (name, text)
         for name, value in query.metadata.items()
-        if _may_be_searched(index, name) and (text := label_of(value))
+        if _may_be_searched(index, name) and (text := label_of(name, value))
     ]
     if not labels or (len(labels) == 1 and query.status is None):
         return labels[0] if labels else None
