@@ -166,7 +166,7 @@ def test_any_text_is_storable_where_values_and_metadata_are(uri: str, schema: st
         assert found
         assert found.checkpoint["channel_values"] == {"s": text}
         assert found.metadata == {"note": text, "k\x00": "v"}
-        assert [thread.thread_id for thread in saver.threads.search(metadata={"k\x00": "v"})] == ["nul"]
+        assert [thread.thread_id for thread in saver.threads.search({"k\x00": "v"}).threads] == ["nul"]
         for bad in ("nul\x00", "\ud800"):
             with pytest.raises(InvalidArgumentError):
                 saver.get_tuple(config(bad))
