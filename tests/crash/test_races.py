@@ -96,7 +96,7 @@ async def test_of_ten_async_runs_that_saw_the_same_state_exactly_one_wins(saver:
             arrived += 1
             if arrived == TEN:
                 all_there.set()
-            await all_there.wait()
+            await asyncio.wait_for(all_there.wait(), 30)
             return loaded
 
     saver.__class__ = Waits
@@ -231,7 +231,7 @@ async def test_a_cancelled_run_does_not_keep_others_waiting(saver: Any) -> None:
 
     stuck = StateGraph(Queue).add_node(hang).add_edge(START, "hang").compile(saver, on_conflict="wait")
     run = asyncio.create_task(stuck.ainvoke({"log": ["stuck"]}, CONFIG))
-    await inside.wait()
+    await asyncio.wait_for(inside.wait(), 30)
     graph = queue_graph().compile(checkpointer=saver, on_conflict="wait")
     waiting = asyncio.create_task(graph.ainvoke({"log": ["next"]}, CONFIG))
     run.cancel()

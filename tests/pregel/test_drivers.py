@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from threadmark.checkpoint.memory import InMemorySaver
 from threadmark.config import get_stream_writer
+from threadmark.errors import NodeCancelledError, ThreadConflictError
 from threadmark.graph import END, START, StateGraph
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
@@ -86,3 +87,72 @@ def test_a_task_that_finished_before_its_stream_was_left_is_finished() -> None:
     stream.close()
     assert graph.invoke(None, CONFIG) == {"log": ["quick", "slow"]}
     assert ran == ["quick"]
+
+
+def quick_and_endless(saver: Any, running: list[str]) -> Any:
+    """Return a graph with a node that ends at once beside one that never does; it notes that it runs."""
+
+    async def quick(state: State) -> dict[str, Any]:
+        return {"log": ["quick"]}
+
+    async def endless(state: State) -> dict[str, Any]:
+        running.append("endless")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            running.remove("endless")
+        return {}
+
+    builder = StateGraph(State).add_node(quick).add_node(endless)
+    return builder.add_edge(START, "quick").add_edge(START, "endless").compile(checkpointer=saver)
+
+
+def check_record(state: Any, running: list[str]) -> None:
+    """Check what an ended run has left."""
+    tasks = {task.name: task for task in state.tasks}
+    assert tasks["quick"].result == {"log": ["quick"]}
+    assert isinstance(tasks["endless"].error, NodeCancelledError)
+    assert running == [], "nothing runs on after its run has ended"
+
+
+@pytest.mark.parametrize("durability", ["sync", "async"])
+async def test_a_run_that_is_cancelled_while_it_saves_leaves_nothing_running(durability: Any) -> None:
+    saver, running = Busy(), list[str]()
+    release = saver.__dict__["release"]
+    graph = quick_and_endless(saver, running)
+    run = asyncio.create_task(graph.ainvoke({"log": []}, CONFIG, durability=durability))
+    while not running:
+        release.clear()
+        await asyncio.sleep(0)
+    await asyncio.wait_for(release.wait(), 20)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    check_record(await graph.aget_state(CONFIG), running)
+
+
+async def test_a_stream_that_is_left_leaves_nothing_running() -> None:
+    running = list[str]()
+    graph = quick_and_endless(InMemorySaver(), running)
+    stream = graph.astream({"log": []}, CONFIG, stream_mode="updates")
+    assert await anext(stream) == {"quick": {"log": ["quick"]}}
+    assert running == ["endless"]
+    await stream.aclose()
+    check_record(await graph.aget_state(CONFIG), running)
+
+
+class Overtaken(InMemorySaver):
+    """A saver that finds the thread moved on when it is to save the work of a task."""
+
+    async def acommit(self, prepared: Any) -> Any:
+        if self.writes and len(self.storage["t"][""]) == 2:
+            raise ThreadConflictError("t", "", "a", "b")
+        return await super().acommit(prepared)
+
+
+async def test_a_run_that_cannot_save_leaves_nothing_running() -> None:
+    running = list[str]()
+    graph = quick_and_endless(Overtaken(), running)
+    with pytest.raises(ThreadConflictError):
+        await asyncio.wait_for(graph.ainvoke({"log": []}, CONFIG, durability="sync"), 20)
+    assert running == []

@@ -64,7 +64,7 @@ async def test_a_cancelled_run_leaves_a_record(saver: Any, durability: Any) -> N
     builder = StateGraph(State).add_node(quick).add_node(slow)
     graph = builder.add_edge(START, "quick").add_edge(START, "slow").compile(saver)
     run = asyncio.create_task(graph.ainvoke({"log": []}, CONFIG, durability=durability))
-    await started.wait()
+    await asyncio.wait_for(started.wait(), 30)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run

@@ -174,24 +174,26 @@ class Run:
         running = set(todo)
         failed: Task | None = None
         command: Command = Execute(todo)
-        while True:
-            try:
+        try:
+            while True:
                 finished: list[Finished] = yield command
-            except GeneratorExit:
-                raise
-            except BaseException:
+                for event in finished:
+                    running.discard(event.task)
+                    failed = self.hear(event) or failed
+                if not running and failed is None:
+                    break
+                yield from self.save_finished()
+                if failed is not None and not running:
+                    yield from self.fail(failed)
+                yield from self.flush()
+                command = Stop(patient=True) if failed else Wait()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            # Cancelled, left, overtaken or unable to save: whatever it is, no task may be left running.
+            if running:
                 yield from self.cut_short()
-                raise
-            for event in finished:
-                running.discard(event.task)
-                failed = self.hear(event) or failed
-            if not running and failed is None:
-                break
-            yield from self.save_finished()
-            if failed is not None and not running:
-                yield from self.fail(failed)
-            yield from self.flush()
-            command = Stop(patient=True) if failed else Wait()
+            raise
 
     def cut_short(self) -> Steps:
         """Stop what runs because the run is cancelled, and save a record of it."""
@@ -387,7 +389,8 @@ class Run:
             metadata["graph"] = self.plan.name
         if self.plan.version != 1:
             metadata["state_version"] = self.plan.version
-        metadata.update(self.spec.metadata)
+        if self.spec.metadata:
+            metadata.update(self.spec.metadata)
         return metadata  # type: ignore[return-value]
 
     def save_finished(self) -> Steps:
