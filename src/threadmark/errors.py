@@ -196,10 +196,12 @@ class UnknownInterruptError(ThreadmarkError, ValueError):
     """
 
     def __init__(self, unknown: Sequence[str], pending: Sequence[str]) -> None:
-        super().__init__(
-            f"No pending interrupt has the id {', '.join(map(repr, unknown))}. Pending: "
-            f"{', '.join(map(repr, pending)) or 'none'}. Read the ids from get_state(config).interrupts."
-        )
+        if unknown:
+            names, known = ", ".join(map(repr, unknown)), ", ".join(map(repr, pending)) or "none"
+            message = f"No pending interrupt has the id {names}. Pending: {known}."
+        else:
+            message = "Nothing waits for an answer."
+        super().__init__(f"{message} Read what is pending from get_state(config).interrupts.")
         self.unknown = tuple(unknown)
         self.pending = tuple(pending)
 

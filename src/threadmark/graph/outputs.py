@@ -106,6 +106,8 @@ class OutputWriter:
             raise InvalidUpdateError(f"Node {self.name!r}: Command.graph must be None or Command.PARENT.")
         writes = self.command_update(given.update)
         targets = [given.goto] if isinstance(given.goto, str | Send) else given.goto
+        if not isinstance(targets, Sequence):
+            raise InvalidUpdateError(f"Node {self.name!r} goes to {targets!r}. Name a node, or pass a Send.")
         return writes + [write for target in targets for write in goto(self.name, target, self.nodes)]
 
     def command_update(self, update: Any) -> list[Write]:

@@ -103,6 +103,8 @@ def schema_of(schema: Any) -> Schema:
     for key, annotation in hints.items():
         if key in RESERVED:
             raise GraphError(f"The state key {key!r} is a reserved name. Call it something else.")
+        if key.startswith(("branch:to:", "join:")):
+            raise GraphError(f"The state key {key!r} looks like one of the engine. Leave out the colon.")
         found = channel_of(key, annotation)
         if isinstance(found, BaseChannel):
             channels[key] = found

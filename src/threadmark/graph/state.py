@@ -378,20 +378,27 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         """
         from threadmark.graph.compile import draw, make_plan, validate
 
-        stops = [*(interrupt_before or ()), *(interrupt_after or ())]
-        validate(self, [stop for stop in stops if stop != "*"])
+        before, after = stops(interrupt_before), stops(interrupt_after)
+        validate(self, [stop for stop in [*before, *after] if stop != "*"])
         return CompiledStateGraph(
             make_plan(self, name, renames or {}),
             builder=self,
             checkpointer=checkpointer,
             store=store,
             cache=cache,
-            interrupt_before=interrupt_before or (),
-            interrupt_after=interrupt_after or (),
+            interrupt_before=before,
+            interrupt_after=after,
             context_schema=self.context_schema,
             drawing=lambda xray: draw(self, xray),
             on_conflict=on_conflict,
         )
+
+
+def stops(names: All | Sequence[str] | None) -> All | tuple[str, ...]:
+    """Return the nodes to pause at; a single name may stand for itself."""
+    if names == "*":
+        return "*"
+    return (names,) if isinstance(names, str) else tuple(names or ())
 
 
 class CompiledStateGraph(Pregel, Generic[StateT, ContextT, InputT, OutputT]):

@@ -12,7 +12,6 @@ from threadmark.checkpoint.base import TaskWrites
 from threadmark.constants import INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
 from threadmark.errors import (
     EmptyInputError,
-    InvalidArgumentError,
     InvalidUpdateError,
     MultipleInterruptsError,
     UnknownInterruptError,
@@ -33,8 +32,6 @@ Steps: TypeAlias = Generator[DriverCommand, Any, None]
 
 def begin(run: Run) -> Steps:
     """Bring a run to the point where its first superstep can start."""
-    if run.spec.recursion_limit < 1:
-        raise InvalidArgumentError("recursion_limit must be at least 1.")
     given = run.spec.input
     if run.saved is not None and continues(run, given):
         yield from go_on(run, given)
@@ -171,7 +168,7 @@ def read_answers(resume: Any, tasks: list[Task]) -> dict[str, Any]:
             raise UnknownInterruptError(unknown, sorted(known))
         return dict(resume)
     if not waiting:
-        raise UnknownInterruptError(["(any)"], [])
+        raise UnknownInterruptError([], [])
     if len(waiting) > 1:
         raise MultipleInterruptsError(waiting)
     return {waiting[0]: resume}
@@ -289,7 +286,7 @@ def take_update(run: Run, command: Command[Any], loose: list[Write]) -> Steps:
 def start_with_command(run: Run, command: Command[Any]) -> Steps:
     """Begin a new thread with a command instead of an input."""
     if command.resume is not None:
-        raise UnknownInterruptError(["(any)"], [])
+        raise UnknownInterruptError([], [])
     writes = list(command_writes(run.plan, command))
     if not writes:
         raise EmptyInputError("The command holds neither an update nor a goto, and the thread is empty.")

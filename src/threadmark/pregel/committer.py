@@ -87,9 +87,8 @@ class SyncCommitter(Committer):
     def write(self, prepared: Any) -> None:
         """Save a prepared commit, and then what sub-graphs have waiting."""
         self.head = self.saver.commit(prepared) or self.head
-        waiting, self.waiting = self.waiting, []
-        for held in waiting:
-            self.saver.commit(held)
+        while self.waiting:
+            self.saver.commit(self.waiting.pop(0))
 
     def drain(self) -> None:
         """Wait for what is being saved; raise what went wrong."""

@@ -17,6 +17,7 @@ from threadmark.errors import InvalidArgumentError, InvalidUpdateError
 from threadmark.pregel import ids
 from threadmark.pregel.body import Call
 from threadmark.pregel.history import Ask, Operation, edit_id, location, owner
+from threadmark.pregel.launch import refuse_unknown_branch
 from threadmark.pregel.rules import Task, apply_writes, match_writes, preview
 from threadmark.pregel.run import Run
 from threadmark.pregel.spec import Spec, address
@@ -49,6 +50,7 @@ def update_state(
     where = location(config)
     for updates in supersteps:
         loaded: Loaded = yield Ask("load", (where,))
+        refuse_unknown_branch(where, loaded.saved)
         edit = Edit(graph, saver, config, loaded)
         edit.lease = lease
         where = yield from edit.superstep([StateUpdate(*update) for update in updates])
@@ -206,8 +208,6 @@ class Edit:
         ran = [(max(v.values()), n) for n, v in seen.items() if n in self.plan.nodes and v]
         if not ran:
             return START if START in self.plan.nodes else nodes[0]
-        if len(nodes) == 1:
-            return nodes[0]
         last = max(version for version, _ in ran)
         names = sorted(name for version, name in ran if version == last)
         if len(names) > 1:

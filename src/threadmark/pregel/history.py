@@ -17,6 +17,7 @@ from threadmark.config import RunnableConfig, current_scope
 from threadmark.constants import INPUT
 from threadmark.errors import CheckpointNotFoundError, InvalidArgumentError
 from threadmark.pregel.body import Call
+from threadmark.pregel.launch import refuse_unknown_branch
 from threadmark.pregel.plan import Channels, Plan
 from threadmark.pregel.rules import Task, digest_id, match_writes, next_tasks, preview
 from threadmark.pregel.saved import hydrate
@@ -298,6 +299,7 @@ def read_state(graph: Pregel, config: RunnableConfig, subgraphs: bool) -> Operat
     """Read a snapshot of the graph that the config's namespace belongs to."""
     saved: CheckpointTuple | None = yield Ask("get_tuple", (location(config),))
     if saved is None:
+        refuse_unknown_branch(config, saved)
         return empty_snapshot(config)
     seen = view(graph.plan, saved)
     parent = yield from parent_view(graph.plan, saved)

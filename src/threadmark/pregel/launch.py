@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from threadmark.checkpoint.base import BaseCheckpointSaver, Loaded
+from threadmark.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, Loaded
+from threadmark.checkpoint.branches import unknown_branch
 from threadmark.config import RunnableConfig, current_scope
 from threadmark.errors import CheckpointNotFoundError, InvalidArgumentError
 from threadmark.pregel.called import Calls
@@ -30,6 +31,7 @@ __all__ = ["Launch", "Options", "launch", "saver_for"]
 ADDRESS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 DEFAULT_RECURSION_LIMIT = 10_007
 FACTS = "langgraph_"
+MAIN = "main"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,11 +81,24 @@ class Launch:
         wanted = self.address.get("configurable", {}).get("checkpoint_id")
         if wanted and saved is None:
             raise CheckpointNotFoundError(self.session.thread_id or "", wanted)
+        refuse_unknown_branch(self.address, saved)
         self.spec.at_tip = saved is None or not wanted or saved.checkpoint["id"] == tip
         run = Run(graph.plan, self.spec, saved)
         self.session.run = run
         self.session.calls = Calls(self.session)
         return run
+
+
+def refuse_unknown_branch(address: RunnableConfig, saved: CheckpointTuple | None) -> None:
+    """Refuse to read from, or go on with, a branch that is not there: it would begin a thread of its own.
+
+    Raises:
+        InvalidArgumentError: The branch was named and is not there.
+    """
+    configurable = address.get("configurable", {})
+    name = configurable.get("branch")
+    if name is not None and name != MAIN and saved is None:
+        raise InvalidArgumentError(unknown_branch(name, configurable["thread_id"]))
 
 
 def as_modes(mode: StreamMode | Sequence[StreamMode]) -> frozenset[str]:
@@ -253,27 +268,67 @@ def new_spec(
     graph: Pregel, given: Any, config: RunnableConfig, options: Options, durability: Durability
 ) -> Spec:
     """Return the spec of a run, without its address."""
-    before = graph.interrupt_before if options.interrupt_before is None else options.interrupt_before
-    after = graph.interrupt_after if options.interrupt_after is None else options.interrupt_after
+    before = stops(graph, options.interrupt_before or graph.interrupt_before)
+    after = stops(graph, options.interrupt_after or graph.interrupt_after)
     metadata = dict(config.get("metadata") or {})
     if config.get("run_id"):
         metadata["run_id"] = str(config["run_id"])
-    limit = config.get("recursion_limit")
-    keys = options.output_keys
     return Spec(
         given,
         modes=options.modes,
-        output_keys=graph.plan.output_keys
-        if keys is None
-        else keys
-        if isinstance(keys, str)
-        else tuple(keys),
-        interrupt_before=before if before == "*" else frozenset(before or ()),
-        interrupt_after=after if after == "*" else frozenset(after or ()),
+        output_keys=output_keys(graph, options.output_keys),
+        interrupt_before=before,
+        interrupt_after=after,
         durability=durability,
-        recursion_limit=DEFAULT_RECURSION_LIMIT if limit is None else limit,
+        recursion_limit=count(config, "recursion_limit") or DEFAULT_RECURSION_LIMIT,
         metadata=metadata,
     )
+
+
+def stops(graph: Pregel, names: All | Sequence[str]) -> str | frozenset[str]:
+    """Return the nodes to pause at.
+
+    Raises:
+        InvalidArgumentError: A name is no node.
+    """
+    if names == "*":
+        return "*"
+    given = frozenset([names] if isinstance(names, str) else names)
+    unknown = sorted(map(str, given - graph.plan.nodes.keys()))
+    if unknown:
+        known = ", ".join(n for n, node in sorted(graph.plan.nodes.items()) if not node.hidden)
+        raise InvalidArgumentError(f"The run is to pause at {', '.join(unknown)}, no node. Nodes: {known}.")
+    return given
+
+
+def output_keys(graph: Pregel, keys: str | Sequence[str] | None) -> str | tuple[str, ...]:
+    """Return the state keys of a run's output.
+
+    Raises:
+        InvalidArgumentError: A key is not part of the state.
+    """
+    if keys is None:
+        return graph.plan.output_keys
+    unknown = [k for k in ([keys] if isinstance(keys, str) else keys) if k not in graph.plan.channels]
+    if unknown:
+        raise InvalidArgumentError(
+            f"output_keys names {', '.join(map(repr, unknown))}, not part of the state."
+        )
+    return keys if isinstance(keys, str) else tuple(keys)
+
+
+def count(config: RunnableConfig, option: str) -> int | None:
+    """Return an option of a config that counts something.
+
+    Raises:
+        InvalidArgumentError: It is not a whole number, or less than 1.
+    """
+    value = config.get(option)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidArgumentError(f"{option} must be a whole number of at least 1, not {value!r}.")
+    return value
 
 
 def new_session(
@@ -292,7 +347,7 @@ def new_session(
         durability=durability,
         own_modes=options.modes,
         outer_modes=options.modes if options.subgraphs and outer is None else frozenset(),
-        max_concurrency=config.get("max_concurrency"),
+        max_concurrency=count(config, "max_concurrency"),
         parent=outer,
     )
     if outer is None:

@@ -162,7 +162,7 @@ class Pregel(Branching):
             ThreadmarkError: What went wrong, by kind.
             Exception: Whatever a node raised.
         """
-        modes = frozenset[str]() if stream_mode == "values" else as_modes(stream_mode)
+        modes = frozenset[str]() if stream_mode in ("values", None) else as_modes(stream_mode)
         options = Options(
             context=context,
             modes=modes,
@@ -191,7 +191,7 @@ class Pregel(Branching):
         version: Version = "v1",
     ) -> Any:
         """Async `invoke`."""
-        modes = frozenset[str]() if stream_mode == "values" else as_modes(stream_mode)
+        modes = frozenset[str]() if stream_mode in ("values", None) else as_modes(stream_mode)
         options = Options(
             context=context,
             modes=modes,
@@ -601,7 +601,7 @@ def result(plan: Launch, chunks: list[Chunk], mode: Any, version: Version) -> An
     """Return what `invoke` returns."""
     outcome = plan.session.run.outcome
     graph = plan.session.run.plan
-    if mode != "values":
+    if mode not in ("values", None):
         many = not isinstance(mode, str)
         return [render(chunk, many=many, subgraphs=False, version=version) for chunk in chunks]
     if version == "v2":
