@@ -121,7 +121,8 @@ def test_a_client_that_is_killed_again_and_again_goes_on_where_it_was(uri: str, 
         ran = list(map(int, path.read_text().split()))
         assert set(ran) == set(range(steps))
         for lines, saved in saved_at:
-            assert min(ran[lines:]) == saved, "a step that was saved ran again"
+            # The server may finish the last statement of a killed client after it was looked at.
+            assert min(ran[lines:]) >= saved, "a step that was saved ran again"
 
 
 def _lease(uri: str, schema: str, names: list[str], gate: Any, answers: Any) -> None:
