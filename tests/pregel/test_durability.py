@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import operator
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -14,7 +12,6 @@ from typing_extensions import TypedDict
 
 from threadmark.channels import BaseChannel, LastValue
 from threadmark.checkpoint.memory import InMemorySaver
-from threadmark.checkpoint.sqlite import SqliteSaver
 from threadmark.errors import NodeCancelledError, SerializationError
 from threadmark.graph import START, StateGraph
 
@@ -28,15 +25,6 @@ class State(TypedDict):
 
 class Anything(TypedDict):
     thing: Any
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemorySaver()
-    else:
-        with SqliteSaver(tmp_path / "threads.db") as opened:
-            yield opened
 
 
 def loop_graph(saver: Any, rounds: int) -> Any:

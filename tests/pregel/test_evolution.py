@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from typing_extensions import TypedDict
 
-from threadmark.checkpoint.memory import InMemorySaver
-from threadmark.checkpoint.sqlite import SqliteSaver
 from threadmark.errors import GraphChangedError, GraphError, GraphMismatchError
 from threadmark.graph import START, StateGraph
 from threadmark.types import Command, Send, interrupt
@@ -21,15 +17,6 @@ CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 class State(TypedDict):
     log: Annotated[list[str], operator.add]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemorySaver()
-    else:
-        with SqliteSaver(tmp_path / "threads.db") as opened:
-            yield opened
 
 
 def asking(node: str, saver: Any, **options: Any) -> Any:
