@@ -108,7 +108,7 @@ def test_the_argument_that_users_know_makes_classes_known() -> None:
     value = [t.Color.RED, t.Point(1), (1, 2)]
     assert serde.loads_typed(serde.dumps_typed(value)) == value
     with pytest.raises(InvalidArgumentError, match="Name the classes"):
-        JsonPlusSerializer(allowed_msgpack_modules=True)  # type: ignore[arg-type]
+        JsonPlusSerializer(allowed_msgpack_modules=True)
 
 
 @pytest.mark.parametrize("name", ["nowhere:X", "builtins", ":", "builtins:nothing", "os:path", "os:getcwd"])

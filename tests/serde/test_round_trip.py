@@ -129,3 +129,12 @@ def test_a_thread_may_use_the_serializer_while_another_fails_in_it(serde: JsonPl
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(2000)))
+
+
+def test_what_needs_care_costs_no_more_the_deeper_it_is(serde: JsonPlusSerializer) -> None:
+    """Each of these is noticed after what is inside was encoded. Doing that again would double with depth."""
+    value: Any = None
+    for number in range(wire.MAX_OBJECT_DEPTH):
+        care = [{number: 1}, "\ud800", bytearray(b"x" * 300), {2**70: 0}][number % 4]
+        value = t.Point(value, care)
+    assert same(serde.loads_typed(serde.dumps_typed(value)), value)

@@ -39,6 +39,7 @@ class Codec:
         decoders: By extension code.
         found: What decoders remember about the classes that they rebuild.
         top: Where packing and unpacking begin.
+        loose: The same for values that are not strictly plain MessagePack, and slower.
     """
 
     __slots__ = ("decoders", "encoders", "found", "known", "loose", "top")
@@ -54,8 +55,8 @@ class Codec:
         self.encoders = _Encoders(encoders, lambda cls: find_encoder(cls, known))
         self.decoders = decoders
         self.found: dict[Any, Any] = {}
-        self.top = Level(self, 0, None)
-        self.loose = Level(self, 0, wire.ANY_KEYS)
+        self.top = Level(self, 0)
+        self.loose = Level(self, 0, loose=True)
 
 
 class _Encoders(dict[type, Encoder]):
@@ -71,7 +72,9 @@ class _Encoders(dict[type, Encoder]):
 
 
 class _NotStrict(Exception):
-    """Not MessagePack, or a map has keys other than strings: to be read once more, with any keys."""
+    """Something has keys other than strings, or is replaced before it is packed. To be done once more,
+    from the top, with the loose levels: never from where it was noticed, or work would double with depth.
+    """
 
 
 class Level:
@@ -80,21 +83,22 @@ class Level:
     Attributes:
         codec: The codec.
         depth: How many extensions are around.
+        loose: Whether keys may be of any kind.
         found: The codec's.
         pack: Encodes a value.
         unpack: Decodes a value.
     """
 
-    __slots__ = ("_deeper", "codec", "depth", "found", "key_option", "pack", "unpack")
+    __slots__ = ("_deeper", "codec", "depth", "found", "loose", "pack", "unpack")
 
     pack: Callable[[Any], bytes]
     unpack: Callable[[bytes], Any]
 
-    def __init__(self, codec: Codec, depth: int, key_option: int | None) -> None:
+    def __init__(self, codec: Codec, depth: int, loose: bool = False) -> None:
         self.codec = codec
         self.depth = depth
+        self.loose = loose
         self.found = codec.found
-        self.key_option = key_option
         self._deeper: Level | None = None
         self.pack = _packer(self)
         self.unpack = _unpacker(self)
@@ -111,7 +115,7 @@ class Level:
                     f"Objects nest more than {wire.MAX_OBJECT_DEPTH} deep in each other, or one "
                     f"contains itself. Store them flat: a list, with references by position"
                 )
-            self._deeper = Level(self.codec, self.depth + 1, self.key_option)
+            self._deeper = Level(self.codec, self.depth + 1, self.loose)
         return self._deeper
 
 
@@ -142,43 +146,72 @@ def _packer(level: Level) -> Callable[[Any], bytes]:
             _raised.error = error
             raise
 
-    def pack(value: Any) -> bytes:
-        try:
-            data = _packb(value, default, _OPTIONS)
-        except TypeError as error:
-            _raise_real(error)
-            return _pack_any_keys(value, default) or _pack_replaced(value, level, default)
-        # 0xC4 to 0xC6 are the heads of binary: MessagePack has one kind, Python has three.
-        if (0xC4 in data or 0xC5 in data or 0xC6 in data) and holds_buffers(value, len(data)):
-            return _pack_replaced(value, level, default)
-        return data
+    pack = _loose_packer(level, default) if level.loose else _strict_packer(level, default)
+    if level.depth != wire.CHECKED_DEPTH:
+        return pack
 
     def pack_checked(value: Any) -> bytes:
         data = pack(value)
         check_nesting(data)
         return data
 
-    return pack_checked if level.depth == wire.CHECKED_DEPTH else pack
+    return pack_checked
 
 
-def _pack_any_keys(value: Any, default: Callable[[Any], Any]) -> bytes | None:
-    """Pack a value that may have keys other than strings; `None` if that is not all that it has."""
-    if not needs_only_keys(value):
-        return None
-    try:
-        return _packb(value, default, _OPTIONS | wire.ANY_KEYS)
-    except TypeError as error:
-        _raise_real(error)
-        return None
+def _strict_packer(level: Level, default: Callable[[Any], Any]) -> Callable[[Any], bytes]:
+    at_top = level.depth == 0
+
+    def pack(value: Any) -> bytes:
+        try:
+            data = _packb(value, default, _OPTIONS)
+        except TypeError as error:
+            raised = _raised.take() or _native(error) or _NotStrict()
+        else:
+            # 0xC4 to 0xC6 are the heads of binary: MessagePack has one kind, Python has three.
+            if not (0xC4 in data or 0xC5 in data or 0xC6 in data) or not holds_buffers(value, len(data)):
+                return data
+            raised = _NotStrict()
+        if at_top and isinstance(raised, _NotStrict):
+            return level.codec.loose.pack(value)
+        _raise_ours(raised, "The value cannot be encoded")
+
+    return pack
 
 
-def _pack_replaced(value: Any, level: Level, default: Callable[[Any], Any]) -> bytes:
-    """Pack a value in which something is refused or flattened by `ormsgpack` itself."""
-    try:
-        return _packb(replace(value, level.deeper), default, _OPTIONS | wire.ANY_KEYS)
-    except TypeError as error:
-        _raise_real(error)
-        raise SerializationError(f"The value cannot be encoded: {error}") from None
+def _loose_packer(level: Level, default: Callable[[Any], Any]) -> Callable[[Any], bytes]:
+    options = _OPTIONS | wire.ANY_KEYS
+
+    def pack(value: Any) -> bytes:
+        try:
+            return _packb(replace(value, level.deeper), default, options)
+        except TypeError as error:
+            raised = _raised.take() or _native(error) or error
+        except RecursionError:
+            raised = _too_deep()
+        _raise_ours(raised, "The value cannot be encoded")
+
+    def pack_at_top(value: Any) -> bytes:
+        # Most often only keys are not strings, and nothing is to be replaced.
+        if needs_only_keys(value):
+            try:
+                return _packb(value, default, options)
+            except TypeError:
+                _raised.take()
+        return pack(value)
+
+    return pack if level.depth else pack_at_top
+
+
+def _native(error: TypeError) -> SerializationError | None:
+    """Return the error for what `ormsgpack` itself refused, if it is to be refused."""
+    return _too_deep() if "ecursion" in str(error) else None
+
+
+def _too_deep() -> SerializationError:
+    return SerializationError(
+        f"Lists and dicts nest more than {wire.MAX_PLAIN_DEPTH} deep in each other, or one contains "
+        f"itself. Store them flat"
+    )
 
 
 def _raise_ours(raised: BaseException, message: str) -> NoReturn:
@@ -188,20 +221,9 @@ def _raise_ours(raised: BaseException, message: str) -> NoReturn:
     raise SerializationError(f"{message}: {type(raised).__name__}: {raised}") from raised
 
 
-def _raise_real(error: TypeError) -> None:
-    raised = _raised.take()
-    if raised is not None:
-        _raise_ours(raised, "The value cannot be encoded")
-    if "ecursion" in str(error):
-        raise SerializationError(
-            f"Lists and dicts nest more than {wire.MAX_PLAIN_DEPTH} deep in each other, or one "
-            f"contains itself. Store them flat"
-        ) from None
-
-
 def _unpacker(level: Level) -> Callable[[bytes], Any]:
     decoders = level.codec.decoders
-    option = level.key_option
+    option = wire.ANY_KEYS if level.loose else None
     below: Level | None = None
 
     def hook(code: int, data: bytes) -> Any:

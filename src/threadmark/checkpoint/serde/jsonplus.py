@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from threadmark.checkpoint.serde import arrays, classes, containers, messages, peer, times, values
 from threadmark.checkpoint.serde.base import Encoded, Row
@@ -84,7 +84,7 @@ class JsonPlusSerializer:
         *,
         pickle_fallback: bool = False,
         opaque: bool = False,
-        allowed_msgpack_modules: Iterable[type | tuple[str, ...]] | None = None,
+        allowed_msgpack_modules: Iterable[type | tuple[str, ...]] | Literal[True] | None = None,
     ) -> None:
         if allowed_msgpack_modules is True:
             raise InvalidArgumentError(

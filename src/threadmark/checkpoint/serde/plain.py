@@ -57,13 +57,19 @@ def _is_buffer(item: Any) -> bool:
 
 
 def _containers(value: Any) -> list[Any]:
-    """Return a value, and all values inside its lists and dicts that are no scalars."""
-    found = [value]
-    for item in found:
+    """Return a value, and all values inside its lists and dicts that are no scalars, each once."""
+    found = {id(value): value}
+    todo = [value]
+    while todo:
+        item = todo.pop()
         parts = item if type(item) is list else item.values() if type(item) is dict else ()
-        if not _SCALARS.issuperset(map(type, parts)):
-            found.extend([part for part in parts if type(part) not in _SCALARS])
-    return found
+        if _SCALARS.issuperset(map(type, parts)):
+            continue
+        for part in parts:
+            if type(part) not in _SCALARS and id(part) not in found:
+                found[id(part)] = part
+                todo.append(part)
+    return list(found.values())
 
 
 class _Stop(Exception):
