@@ -16,26 +16,18 @@ from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint._sql.threads import Index
 from threadmark.checkpoint.address import Address, Selection, address_of, selection_of, thread_id_of
 from threadmark.checkpoint.base import (
-    BaseCheckpointSaver,
-    ChannelVersions,
     Checkpoint,
-    CheckpointMetadata,
     CheckpointTuple,
-    Commit,
     Head,
     Loaded,
     Prepared,
-    TaskCommit,
-    TaskWrites,
-    checkpoint_config,
-    get_checkpoint_metadata,
 )
 from threadmark.checkpoint.branches import Branch
 from threadmark.checkpoint.decode import Shared, decode
-from threadmark.checkpoint.encode import EncodedCommit, Memo, Surroundings, encode
+from threadmark.checkpoint.encode import Memo, Surroundings
 from threadmark.checkpoint.options import SaverOptions
+from threadmark.checkpoint.own import Known, OwnSaver
 from threadmark.checkpoint.retention import rule_of
-from threadmark.checkpoint.rows import RowCodec
 from threadmark.checkpoint.serde.base import Encoded, SerializerProtocol
 from threadmark.checkpoint.threads import ThreadInfo, ThreadPage, ThreadQuery
 from threadmark.checkpoint.upkeep import batch_of, resealer
@@ -62,7 +54,7 @@ class Database(Protocol):
         ...
 
 
-class SqlSaver(BaseCheckpointSaver[str]):
+class SqlSaver(OwnSaver):
     """Keeps checkpoints in a SQL database.
 
     Args:
@@ -80,17 +72,9 @@ class SqlSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
         options: SaverOptions,
     ) -> None:
-        super().__init__(serde=serde)
+        super().__init__(serde=serde, options=options)
         self._database = database
         self._sql = statements
-        self._options = options
-        self._rows = options.codec(self.serde)
-
-    @property
-    def _codec(self) -> RowCodec:
-        if self._rows.serde is not self.serde:
-            self._rows = self._options.codec(self.serde)
-        return self._rows
 
     def _now(self) -> int:
         return self._options.now()
@@ -99,14 +83,6 @@ class SqlSaver(BaseCheckpointSaver[str]):
         return Reading(self._sql, self._codec, self._now())
 
     # Reading
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that `config` names (without an id: the head), or `None`."""
-        return self.load(config).saved
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Async `get_tuple`."""
-        return (await self.aload(config)).saved
 
     def load(self, config: RunnableConfig) -> Loaded:
         """Return the checkpoint that `config` names with what later commits of the run need."""
@@ -162,17 +138,8 @@ class SqlSaver(BaseCheckpointSaver[str]):
 
     # Writing
 
-    def prepare(self, commit: Commit | TaskCommit) -> Prepared:
-        """Encode and check a commit."""
-        return self._encoded(commit, {})
-
-    def _encoded(self, commit: Commit | TaskCommit, existing: Stored) -> EncodedCommit:
-        codec = self._codec
-
-        def body(bare: Checkpoint, around: Surroundings) -> Encoded:
-            return codec.dumps(packed(bare, around), "checkpoint")
-
-        return encode(commit, codec, body, existing)
+    def _body(self, bare: Checkpoint, around: Surroundings) -> Encoded:
+        return self._codec.dumps(packed(bare, around), "checkpoint")
 
     def _committing(self, prepared: Prepared) -> Operation[Head | None]:
         return commit(Committing(self._index(), prepared, self._options))
@@ -183,6 +150,7 @@ class SqlSaver(BaseCheckpointSaver[str]):
         Raises:
             ThreadConflictError: The head is not the one that the commit expects.
             ThreadDeletedError: The thread was deleted in the meantime.
+            LeaseLostError: Somebody else has the lease that the commit names.
         """
         return self._database.perform(self._committing(prepared))
 
@@ -190,91 +158,19 @@ class SqlSaver(BaseCheckpointSaver[str]):
         """Async `commit`."""
         return await self._database.aperform(self._committing(prepared))
 
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Save a checkpoint after the one that `config` names, and return its address."""
-        address = address_of(config)
-        known = self._database.perform(self._known(address, checkpoint))
-        self.commit(self._prepared(config, checkpoint, metadata, new_versions, known))
-        return checkpoint_config(address.thread_id, address.ns, checkpoint["id"])
+    def _look(self, address: Address, checkpoint: Checkpoint) -> Known:
+        return self._database.perform(self._known(address, checkpoint))
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Async `put`."""
-        address = address_of(config)
-        known = await self._database.aperform(self._known(address, checkpoint))
-        await self.acommit(self._prepared(config, checkpoint, metadata, new_versions, known))
-        return checkpoint_config(address.thread_id, address.ns, checkpoint["id"])
+    async def _alook(self, address: Address, checkpoint: Checkpoint) -> Known:
+        return await self._database.aperform(self._known(address, checkpoint))
 
-    def _known(self, address: Address, checkpoint: Checkpoint) -> Operation[tuple[Memo, Stored]]:
-        """Read what is stored that a checkpoint may build on: its parent's values, and its own."""
+    def _known(self, address: Address, checkpoint: Checkpoint) -> Operation[Known]:
         memo = Memo()
         if address.checkpoint_id is not None:
             memo = (yield from load(self._reading(), address)).memo
         versions = checkpoint["channel_versions"]
         unknown = {c: v for c, v in versions.items() if memo.versions.get(c) != v}
         return memo, (yield from stored_values(self._reading(), address, unknown))
-
-    def _prepared(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-        known: tuple[Memo, Stored],
-    ) -> Prepared:
-        address = address_of(config)
-        memo, existing = known
-        work = Commit(
-            address.thread_id,
-            address.ns,
-            address.checkpoint_id,
-            checkpoint,
-            get_checkpoint_metadata(config, metadata),
-            new_versions,
-            memo=memo,
-            status="idle",
-        )
-        prepared = self._encoded(work, existing)
-        prepared.branch = address.branch
-        return prepared
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Save the writes of a task that ran from the checkpoint that `config` names."""
-        self.commit(self._prepared_writes(config, writes, task_id, task_path))
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Async `put_writes`."""
-        await self.acommit(self._prepared_writes(config, writes, task_id, task_path))
-
-    def _prepared_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
-    ) -> Prepared:
-        address = address_of(config, need_checkpoint=True)
-        tasks = [TaskWrites(task_id, task_path, writes)]
-        return self.prepare(TaskCommit(address.thread_id, address.ns, address.checkpoint_id or "", tasks))
 
     # Everything else is one operation each, which the base class names and describes.
 

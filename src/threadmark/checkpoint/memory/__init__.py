@@ -12,35 +12,29 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from threadmark.checkpoint.address import Address, Selection, address_of, matches, selection_of
 from threadmark.checkpoint.base import (
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
-    CheckpointMetadata,
     CheckpointTuple,
-    Commit,
     Head,
     Loaded,
     Prepared,
-    TaskCommit,
-    TaskWrites,
-    checkpoint_config,
-    get_checkpoint_metadata,
 )
 from threadmark.checkpoint.decode import Shared, StoredCheckpoint, StoredWrite, decode
-from threadmark.checkpoint.encode import EncodedCommit, Memo, encode
+from threadmark.checkpoint.encode import EncodedCommit, Memo
 from threadmark.checkpoint.lists import ListMemo
 from threadmark.checkpoint.memory.branching import Branching
 from threadmark.checkpoint.memory.index import Indexing
 from threadmark.checkpoint.memory.parts import Blobs, Fact, Space, StoredList, Thread, Writes
 from threadmark.checkpoint.memory.upkeep import Tending
 from threadmark.checkpoint.options import History, SaverOptions
+from threadmark.checkpoint.own import Known
 from threadmark.checkpoint.retention import LATEST
-from threadmark.checkpoint.rows import MAX_VALUE_BYTES, RowCodec
-from threadmark.checkpoint.serde.base import Encoded, Row, SerializerProtocol
+from threadmark.checkpoint.rows import MAX_VALUE_BYTES
+from threadmark.checkpoint.serde.base import Row, SerializerProtocol
 from threadmark.checkpoint.threads import FRESH_MS
 from threadmark.config import RunnableConfig
 from threadmark.errors import (
@@ -52,10 +46,8 @@ from threadmark.errors import (
 
 __all__ = ["InMemorySaver", "MemorySaver"]
 
-Stored: TypeAlias = "Mapping[str, Encoded | list[bytes]]"
 
-
-class InMemorySaver(Tending, Branching, Indexing, BaseCheckpointSaver[str]):
+class InMemorySaver(Tending, Branching, Indexing):
     """Keeps checkpoints in memory.
 
     Args:
@@ -89,9 +81,8 @@ class InMemorySaver(Tending, Branching, Indexing, BaseCheckpointSaver[str]):
         ttl: timedelta | None = None,
         refresh_ttl: bool = True,
     ) -> None:
-        super().__init__(serde=serde)
-        self._options = SaverOptions(max_value_bytes, compress, history, ttl, refresh_ttl)
-        self._rows = self._options.codec(self.serde)
+        options = SaverOptions(max_value_bytes, compress, history, ttl, refresh_ttl)
+        super().__init__(serde=serde, options=options)
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._leases: dict[str, tuple[str, int]] = {}
@@ -99,12 +90,6 @@ class InMemorySaver(Tending, Branching, Indexing, BaseCheckpointSaver[str]):
         self.writes: Writes = {}
         self.blobs = Blobs(self._rows.seal)
         self.stack = ExitStack()
-
-    @property
-    def _codec(self) -> RowCodec:
-        if self._rows.serde is not self.serde:
-            self._rows = self._options.codec(self.serde)
-        return self._rows
 
     async def _async(self, name: str, *args: Any, **kwargs: Any) -> Any:
         # There is nothing to wait for.
@@ -128,10 +113,6 @@ class InMemorySaver(Tending, Branching, Indexing, BaseCheckpointSaver[str]):
         return self.__exit__(kind, error, trace)
 
     # Reading
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that `config` names (without an id: the head), or `None`."""
-        return self.load(config).saved
 
     def load(self, config: RunnableConfig) -> Loaded:
         """Return the checkpoint that `config` names with what later commits of the run need."""
@@ -242,14 +223,6 @@ class InMemorySaver(Tending, Branching, Indexing, BaseCheckpointSaver[str]):
 
     # Writing
 
-    def prepare(self, commit: Commit | TaskCommit) -> Prepared:
-        """Encode and check a commit."""
-        return self._encoded(commit, {})
-
-    def _encoded(self, commit: Commit | TaskCommit, existing: Stored) -> EncodedCommit:
-        codec = self._codec
-        return encode(commit, codec, lambda bare, *_: codec.dumps(bare, "checkpoint"), existing)
-
     def commit(self, prepared: Prepared) -> Head | None:
         """Save what `prepare` returned, and return the head that the next commit must find.
 
@@ -269,46 +242,10 @@ class InMemorySaver(Tending, Branching, Indexing, BaseCheckpointSaver[str]):
                 return None
             return self._save_checkpoint(commit, thread, commit.checkpoint_id)
 
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Save a checkpoint after the one that `config` names, and return its address."""
-        address = address_of(config)
+    def _look(self, address: Address, checkpoint: Checkpoint) -> Known:
         with self._lock:
             memo = self._memo(self._stored(address, address.checkpoint_id))
-            existing = self._values(address, checkpoint["channel_versions"])
-        work = Commit(
-            address.thread_id,
-            address.ns,
-            address.checkpoint_id,
-            checkpoint,
-            get_checkpoint_metadata(config, metadata),
-            new_versions,
-            memo=memo,
-            status="idle",
-        )
-        prepared = self._encoded(work, existing)
-        prepared.branch = address.branch
-        self.commit(prepared)
-        return checkpoint_config(address.thread_id, address.ns, checkpoint["id"])
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Save the writes of a task that ran from the checkpoint that `config` names."""
-        address = address_of(config, need_checkpoint=True)
-        tasks = [TaskWrites(task_id, task_path, writes)]
-        self.commit(
-            self.prepare(TaskCommit(address.thread_id, address.ns, address.checkpoint_id or "", tasks))
-        )
+            return memo, self._values(address, checkpoint["channel_versions"])
 
     def _check(self, commit: EncodedCommit, thread: Thread | None) -> None:
         """Refuse a commit before anything is changed."""

@@ -7,13 +7,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from threadmark.checkpoint.memory.parts import Blobs, Space, Thread, Writes
-from threadmark.checkpoint.options import SaverOptions
-from threadmark.checkpoint.rows import RowCodec
+from threadmark.checkpoint.own import OwnSaver
 
 __all__ = ["Shelf"]
 
 
-class Shelf:
+class Shelf(OwnSaver):
     """The state of a memory saver. Whoever looks at it or changes it holds the lock."""
 
     storage: dict[str, Thread]
@@ -21,12 +20,7 @@ class Shelf:
     blobs: Blobs
     _lock: AbstractContextManager[Any]
     _numbers: Iterator[int]
-    _options: SaverOptions
     _leases: dict[str, tuple[str, int]]
-
-    @property
-    def _codec(self) -> RowCodec:
-        raise AttributeError
 
     def _thread(self, thread_id: str) -> Thread | None:
         """Return a thread that is there and has not expired."""
