@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any
 
+import pydantic
 import pytest
 from langchain_core.messages import AIMessage
 
@@ -140,6 +141,14 @@ def test_lists_between_objects_do_not_add_up_without_bound(serde: JsonPlusSerial
             value = [value]
         value = t.Point(value)
     assert "nest" in refused(serde, value).message
+
+
+def test_an_exception_that_is_written_in_c_is_refused_inside_a_value() -> None:
+    with pytest.raises(pydantic.ValidationError) as caught:
+        t.FrozenModel(a="x")
+    serde = JsonPlusSerializer().allow(pydantic.ValidationError)
+    assert "cannot be kept" in str(refused(serde, [caught.value]))
+    assert "FrozenModel" in serde.loads_typed(serde.dumps_typed(caught.value)).text
 
 
 def test_a_class_with_its_own_idea_of_its_state_is_refused() -> None:

@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,6 +108,18 @@ def test_what_a_class_overrides_does_not_run() -> None:
     loaded = serde.loads_typed(serde.dumps_typed(value))
     assert type(loaded) is t.Shouting
     assert dict(dict.items(loaded)) == {"a": 1, "b": 2}
+
+
+def test_a_hash_that_attrs_keeps_is_not_stored() -> None:
+    @attrs.frozen(cache_hash=True)
+    class Hashed:
+        a: str
+
+    serde = JsonPlusSerializer().allow(Hashed)
+    value = Hashed("x")
+    tag, data = serde.dumps_typed(value)
+    assert hash(value) == hash(serde.loads_typed((tag, data)))
+    assert serde.dumps_typed(value) == (tag, data), "having been hashed changes nothing"
 
 
 def test_a_rebuilt_dataclass_is_not_initialized_again(serde: JsonPlusSerializer) -> None:

@@ -8,10 +8,7 @@ from typing import Any
 
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.codec import Codec, Decoder, Encoder, Level
-from threadmark.checkpoint.serde.exceptions import (
-    exception_builder,
-    exception_encoder,
-)
+from threadmark.checkpoint.serde.exceptions import built_in_base, exception_builder, exception_encoder
 from threadmark.checkpoint.serde.known import KnownTypes, type_name
 from threadmark.checkpoint.serde.layout import hides_state, layout_of, pickles_itself
 from threadmark.checkpoint.serde.members import (
@@ -85,6 +82,8 @@ def find_encoder(cls: type, known: KnownTypes) -> Encoder:
 def _can_keep(cls: type, kind: int) -> bool:
     if kind == wire.SUBCLASS:
         return not hides_state(cls, base_of(cls) or object)
+    if kind == wire.EXCEPTION:
+        return not hides_state(cls, built_in_base(cls))
     if kind != wire.RECORD:
         return True
     return not hides_state(cls) and (layout_of(cls).fields is not None or not pickles_itself(cls))

@@ -19,7 +19,7 @@ from threadmark.checkpoint.serde.layout import layout_of
 from threadmark.checkpoint.serde.records import set_attributes, state_of
 from threadmark.errors import StoredError
 
-__all__ = ["error_record", "exception_builder", "exception_encoder"]
+__all__ = ["built_in_base", "error_record", "exception_builder", "exception_encoder"]
 
 _ATTRIBUTES = {AttributeError: ("name",), ImportError: ("name", "path"), NameError: ("name",)}
 """What these exceptions hold besides their arguments."""
@@ -39,7 +39,7 @@ def exception_encoder(cls: type) -> Encoder:
     if cls is StoredError:
         return lambda value, level: Ext(wire.EXCEPTION, level.pack([value.type_name, None, value.text]))
     name = type_name(cls)
-    base = _built_in_base(cls)
+    base = built_in_base(cls)
     layout = layout_of(cls)
     extra = next((names for kind, names in _ATTRIBUTES.items() if issubclass(base, kind)), ())
 
@@ -54,13 +54,14 @@ def exception_encoder(cls: type) -> Encoder:
     return encode
 
 
-def _built_in_base(cls: type) -> Any:
+def built_in_base(cls: type) -> Any:
+    """Return the nearest exception of Python's own that a class derives from."""
     return next(base for base in cls.__mro__ if base.__module__ == "builtins")
 
 
 def exception_builder(cls: Any) -> Callable[[list[Any]], Any]:
     """Return what rebuilds an exception from `[name, arguments]` or `[name, arguments, attributes]`."""
-    base = _built_in_base(cls)
+    base = built_in_base(cls)
 
     def build(parts: list[Any]) -> Any:
         value = base.__new__(cls, *parts[1])

@@ -7,11 +7,23 @@ Nothing here encodes or rebuilds.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-__all__ = ["NO_DEFAULT", "Layout", "attribute_slots", "hides_state", "layout_of", "pickles_itself"]
+__all__ = [
+    "CACHED_HASH",
+    "NO_DEFAULT",
+    "Layout",
+    "attribute_slots",
+    "hides_state",
+    "layout_of",
+    "pickles_itself",
+]
+
+CACHED_HASH = "_attrs_cached_hash"
+"""Where attrs keeps a hash, which means nothing in another process."""
 
 _POINTER = tuple.__itemsize__
 _PICKLE_METHODS = (
@@ -84,15 +96,13 @@ def _dataclass_default(field: dataclasses.Field[Any]) -> Callable[[], Any]:
 
 
 def _attrs_default(field: Any) -> Callable[[], Any]:
+    attr = sys.modules["attr"]
     default = field.default
-    if default is None or not hasattr(default, "factory"):
-        # attrs marks "no default" with an enum member of this name.
-        missing = getattr(default, "name", None) == "NOTHING"
-        return lambda: NO_DEFAULT if missing else default
-    if default.takes_self:
-        return lambda: NO_DEFAULT
-    factory: Callable[[], Any] = default.factory
-    return factory
+    if isinstance(default, attr.Factory) and not default.takes_self:
+        factory: Callable[[], Any] = default.factory
+        return factory
+    missing = default is attr.NOTHING or isinstance(default, attr.Factory)
+    return lambda: NO_DEFAULT if missing else default
 
 
 def attribute_slots(cls: type) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from ormsgpack import Ext
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.codec import Encoder, Level
 from threadmark.checkpoint.serde.known import type_name
-from threadmark.checkpoint.serde.layout import NO_DEFAULT, Layout, layout_of
+from threadmark.checkpoint.serde.layout import CACHED_HASH, NO_DEFAULT, Layout, layout_of
 from threadmark.errors import SerializationError
 
 __all__ = [
@@ -74,6 +74,8 @@ def state_of(value: Any, layout: Layout) -> tuple[dict[str, Any], dict[str, Any]
         found.update(
             (name, content) for name, content in value.__dict__.items() if name not in layout.derived
         )
+    if CACHED_HASH in found:
+        found[CACHED_HASH] = None
     if layout.fields is None:
         return found, {}
     fields = {name: getattr(value, name) for name in layout.fields if hasattr(value, name)}
