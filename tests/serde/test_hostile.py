@@ -37,8 +37,8 @@ def read(data: bytes) -> None:
     for reader in (serde, viewer):
         with contextlib.suppress(SerializationError):
             value = reader.loads_typed(("msgpack", data))
-            with contextlib.suppress(ValueError):
-                # Python refuses to print integers of many digits.
+            with contextlib.suppress(ValueError, AttributeError):
+                # Python refuses to print integers of many digits, and an object whose field was never set.
                 repr(value)
             reader.dumps_typed(value)
 

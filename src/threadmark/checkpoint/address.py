@@ -7,7 +7,7 @@ knows no backend.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -74,6 +74,17 @@ def address_of(config: RunnableConfig, *, need_checkpoint: bool = False) -> Addr
         checkpoint_id,
         check_name(configurable.get("branch") or MAIN),
     )
+
+
+def each_of(values: Any) -> list[Any]:
+    """Return the members of a list of ids. One text is refused: it would be taken letter by letter.
+
+    Raises:
+        InvalidArgumentError: It is no list.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidArgumentError(f"A list of ids is needed, not {values!r}. For one id write [id].")
+    return list(values)
 
 
 def thread_id_of(value: Any) -> str:

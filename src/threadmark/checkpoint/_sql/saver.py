@@ -14,7 +14,7 @@ from threadmark.checkpoint._sql.pack import packed
 from threadmark.checkpoint._sql.read import Listing, Opened, Reading, load, next_page, stored_values
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint._sql.threads import Index
-from threadmark.checkpoint.address import Address, Selection, address_of, selection_of, thread_id_of
+from threadmark.checkpoint.address import Address, Selection, address_of, each_of, selection_of, thread_id_of
 from threadmark.checkpoint.base import (
     Checkpoint,
     CheckpointTuple,
@@ -188,15 +188,15 @@ class SqlSaver(OwnSaver):
         return upkeep.copy_thread(self._index(), source, target)
 
     def _delete_for_runs(self, run_ids: Sequence[str]) -> Operation[None]:
-        return upkeep.delete_for_runs(self._index(), [str(run_id) for run_id in run_ids])
+        return upkeep.delete_for_runs(self._index(), [str(run_id) for run_id in each_of(run_ids)])
 
     def _prune(self, thread_ids: Sequence[str], **rules: Any) -> Operation[None]:
         rule = rule_of(**rules)
-        threads = [thread_id_of(thread_id) for thread_id in thread_ids]
+        threads = [thread_id_of(thread_id) for thread_id in each_of(thread_ids)]
         return upkeep.prune(self._index(), threads, rule)
 
     def _rotate(self, thread_ids: Sequence[str] | None) -> Operation[int]:
-        threads = None if thread_ids is None else [thread_id_of(thread_id) for thread_id in thread_ids]
+        threads = None if thread_ids is None else [thread_id_of(i) for i in each_of(thread_ids)]
         return upkeep.rotate(self._index(), threads, resealer(self.serde))
 
     def _sweep(self, batch: int) -> Operation[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from threadmark.checkpoint.address import thread_id_of
+from threadmark.checkpoint.address import each_of, thread_id_of
 from threadmark.checkpoint.memory.parts import BlobKey, Space, StoredList, Thread, moved, trimmed
 from threadmark.checkpoint.memory.shelf import Shelf
 from threadmark.checkpoint.records import Checkpoint
@@ -40,7 +40,7 @@ class Tending(Shelf):
     def prune(self, thread_ids: Sequence[str], **rules: Any) -> None:
         """Delete old checkpoints of threads. What is kept stays readable to the last value."""
         rule = rule_of(**{**_NO_RULES, **rules})
-        for thread_id in map(thread_id_of, thread_ids):
+        for thread_id in map(thread_id_of, each_of(thread_ids)):
             with self._lock:
                 if rule is None:
                     self.delete_thread(thread_id)
@@ -52,7 +52,7 @@ class Tending(Shelf):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that runs saved, by the `run_id` in their metadata."""
-        wanted = {str(run_id) for run_id in run_ids}
+        wanted = {str(run_id) for run_id in each_of(run_ids)}
         with self._lock:
             for thread_id in [i for i, thread in self.storage.items() if _ran(thread, wanted)]:
                 self._keep(thread_id, lambda nodes, heads: kept_for_runs(nodes, heads, wanted))
