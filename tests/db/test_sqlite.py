@@ -441,3 +441,32 @@ def test_a_forked_child_opens_its_own_connections(tmp_path: Path) -> None:
         assert child.exitcode == 0
         db.perform(put(3))
         assert db.perform(count()) == 3
+
+
+def test_closing_waits_for_a_transaction_in_another_thread(tmp_path: Path) -> None:
+    db = database(tmp_path / "x.db")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def body() -> Operation[None]:
+        yield Execute("INSERT INTO pair VALUES (1, NULL)")
+        begun.set()
+        go_on.wait()
+        yield Execute("INSERT INTO pair VALUES (2, NULL)")
+
+    def operation() -> Operation[None]:
+        yield Transaction(body())
+
+    writing = threading.Thread(target=lambda: db.perform(operation()))
+    writing.start()
+    begun.wait()
+    closing = threading.Thread(target=db.close)
+    closing.start()
+    while not db._closed:
+        pass
+    with pytest.raises(StorageError, match="closed"):
+        db.perform(count())
+    go_on.set()
+    writing.join()
+    closing.join()
+    with database(tmp_path / "x.db") as again:
+        assert again.perform(count()) == 2

@@ -101,7 +101,13 @@ class SqliteDatabase:
         self._closed = True
         self._write_worker.close()
         self._read_worker.close()
-        self._connections.close()
+        # Another thread may be in the middle of a transaction; no new one begins any more.
+        waited = self._write_lock.acquire(timeout=self._busy_timeout)
+        try:
+            self._connections.close()
+        finally:
+            if waited:
+                self._write_lock.release()
 
     async def aclose(self) -> None:
         """Close without blocking the event loop."""
@@ -138,8 +144,8 @@ class SqliteDatabase:
     def _transaction(self, connection: sqlite3.Connection, begin: str, body: Operation[T]) -> T:
         perform: Callable[[Effect], Rows] = partial(_statement, self.name, connection)
         done = False
-        perform(Execute(begin))
         try:
+            perform(Execute(begin))
             result = drive(body, perform)
             perform(_COMMIT)
             done = True
@@ -208,7 +214,7 @@ class _Connections:
             return self._opener.reader()
 
     def put_back(self, connection: sqlite3.Connection) -> None:
-        if len(self._readers) < _READERS_KEPT and not connection.in_transaction:
+        if self.close.alive and len(self._readers) < _READERS_KEPT and not connection.in_transaction:
             self._readers.append(connection)
         else:
             connection.close()

@@ -28,6 +28,7 @@ from threadmark.checkpoint.options import SaverOptions
 from threadmark.checkpoint.rows import RowCodec
 from threadmark.checkpoint.serde.base import Encoded, SerializerProtocol
 from threadmark.config import RunnableConfig
+from threadmark.errors import InvalidArgumentError
 
 __all__ = ["Known", "OwnSaver"]
 
@@ -91,6 +92,7 @@ class OwnSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Save a checkpoint after the one that `config` names, and return its address."""
         address = address_of(config)
+        check_checkpoint(checkpoint)
         known = self._look(address, checkpoint)
         self.commit(self._prepared(config, checkpoint, metadata, new_versions, known))
         return checkpoint_config(address.thread_id, address.ns, checkpoint["id"])
@@ -104,6 +106,7 @@ class OwnSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Async `put`."""
         address = address_of(config)
+        check_checkpoint(checkpoint)
         known = await self._alook(address, checkpoint)
         await self.acommit(self._prepared(config, checkpoint, metadata, new_versions, known))
         return checkpoint_config(address.thread_id, address.ns, checkpoint["id"])
@@ -155,3 +158,19 @@ class OwnSaver(BaseCheckpointSaver[str]):
     def _prepared_writes(self, config: RunnableConfig, task: TaskWrites) -> Prepared:
         address = address_of(config, need_checkpoint=True)
         return self.prepare(TaskCommit(address.thread_id, address.ns, address.checkpoint_id or "", [task]))
+
+
+def check_checkpoint(checkpoint: Checkpoint) -> None:
+    """Refuse what somebody puts by hand and is no checkpoint.
+
+    Raises:
+        InvalidArgumentError: It has no id, values or versions.
+    """
+    given: Any = checkpoint
+    usable = isinstance(given, Mapping) and isinstance(given.get("id"), str) and given["id"]
+    if not usable or not all(
+        isinstance(given.get(key), dict) for key in ("channel_values", "channel_versions")
+    ):
+        raise InvalidArgumentError(
+            "A checkpoint has an id, channel_values and channel_versions. Begin with empty_checkpoint()."
+        )

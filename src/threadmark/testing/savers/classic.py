@@ -221,6 +221,17 @@ async def bad_arguments(face: Face) -> None:
     for config, options in bad:
         with raises(InvalidArgumentError):
             await face.call("list", config, **options)
+    no_checkpoints: list[Any] = [
+        {},
+        None,
+        {"id": "a"},
+        checkpoint("", {}, {}),
+        {**checkpoint("a", {}, {}), "id": 7},
+    ]
+    for one in no_checkpoints:
+        with raises(InvalidArgumentError):
+            await face.call("put", at("t"), one, {}, {})
+    assert await ids(face, None) == []
     for config in ({}, {"configurable": {}}, at(None), at(1.5), at(["t"])):
         with raises(InvalidArgumentError):
             await face.call("get_tuple", config)
