@@ -154,7 +154,7 @@ class Blobs(dict[BlobKey, Encoded]):
     def add(self, key: BlobKey, data: Encoded | Recipe) -> None:
         """Keep a value under a new version."""
         stored: Any = data if isinstance(data, tuple) else self._listed(key, data)
-        super().__setitem__(key, stored)
+        dict.__setitem__(self, key, stored)
 
     def stored(self, key: BlobKey) -> Encoded | StoredList | None:
         """Return a value as it is kept."""
