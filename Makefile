@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test lint types search bench clean
 
 $(VENV)/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,10 @@ types: $(VENV)/full
 
 test: lint types
 	$(BIN)/pytest -n 2 --dist loadgroup --no-skips
+
+# The property tests with examples that chance chooses: not for a verdict, but to find what is not known yet.
+search: $(VENV)/full
+	$(BIN)/pytest -n 2 --dist loadgroup --hypothesis-profile=search
 
 .venv-bench/ready: constraints.txt
 	$(PYTHON) -m venv .venv-bench

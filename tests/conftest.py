@@ -1,4 +1,8 @@
-"""A run with `--no-skips` fails if a test was skipped: a promise that nobody checked is not kept."""
+"""A run with `--no-skips` fails if a test was skipped: a promise that nobody checked is not kept.
+
+Property tests take the same examples in every run, so that one commit gives one verdict; `make search`
+lets chance choose them, and whatever it finds becomes an example of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No verdict by the clock: a busy machine is not a defect.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("search", settings.get_profile("repeatable"), derandomize=False, print_blob=True)
+settings.load_profile("repeatable")
 
 UNCHECKED = ("skipped", "xfailed", "xpassed", "deselected")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from base64 import urlsafe_b64encode
 from typing import Any
 
@@ -227,6 +228,11 @@ def test_words_are_what_fts5_takes_for_words(text: str) -> None:
 @given(ANY_TEXT)
 def test_case_makes_no_words_different(text: str) -> None:
     assert words_of(text.casefold()) == words_of(text)
+
+
+def test_no_character_changes_its_words_with_its_case() -> None:
+    characters = map(chr, range(sys.maxunicode + 1))
+    assert not [char for char in characters if words_of(f"a{char}b".casefold()) != words_of(f"a{char}b")]
 
 
 def test_long_queries_are_cut() -> None:

@@ -33,8 +33,9 @@ _MARK = re.compile(r"[\u0300-\u036f]")
 def words_of(text: str) -> list[str]:
     """Return the words of a text, in order and with repetitions."""
     if not text.isascii():
-        # Recomposed after the accents are gone, so that Korean syllables stay whole.
-        bare = _MARK.sub("", unicodedata.normalize("NFKD", text))
+        # Case goes first: folding turns a mark (the Greek iota below a vowel) into a letter. Recomposed
+        # after the accents are gone, so that Korean syllables stay whole.
+        bare = _MARK.sub("", unicodedata.normalize("NFKD", text.casefold()))
         text = unicodedata.normalize("NFC", bare)
     return _WORD.findall(text.casefold())
 
