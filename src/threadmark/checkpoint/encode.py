@@ -161,16 +161,16 @@ def encode(
         head=head,
         branch=MAIN if head is None else head.branch,
         durable=commit.durability == "sync",
-        status=None,
+        status=commit.status,
         memo=commit.memo if isinstance(commit, Commit) and commit.memo is not None else Memo(),
         lease=commit.lease,
     )
     seen: Seen = {}
     if follows is not None and commit.writes:
         encoded.writes = _writes(commit, follows, rows, seen)
-        encoded.status = next((_STATUS_OF[w.channel] for w in encoded.writes if w.idx in _TELLING), None)
+        if commit.status is None:
+            encoded.status = next((_STATUS_OF[w.channel] for w in encoded.writes if w.idx in _TELLING), None)
     if isinstance(commit, Commit):
-        encoded.status = commit.status
         _add_checkpoint(encoded, commit, rows, body)
         encoded.values = _values(commit, encoded.memo, rows, seen)
         if existing:

@@ -192,6 +192,7 @@ class TaskCommit:
         durability: What the commit must survive.
         nodes: Task id to node name, to name the culprit in an error.
         lease: As in `Commit`.
+        status: What the thread index shows after this commit, if these tasks ran from the tip.
     """
 
     thread_id: str
@@ -202,6 +203,7 @@ class TaskCommit:
     durability: Durability = "async"
     nodes: Mapping[str, str] = field(default_factory=dict)
     lease: str | None = None
+    status: ThreadStatus | None = None
 
 
 def get_checkpoint_id(config: RunnableConfig) -> str | None:

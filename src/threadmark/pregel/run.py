@@ -26,7 +26,15 @@ from threadmark.checkpoint.base import (
 )
 from threadmark.config import RunnableConfig
 from threadmark.constants import ERROR, INPUT, INTERRUPT
-from threadmark.errors import GraphInterrupt, GraphRecursionError, NodeCancelledError
+from threadmark.errors import (
+    GraphInterrupt,
+    GraphRecursionError,
+    LeaseLostError,
+    NodeCancelledError,
+    StorageError,
+    ThreadConflictError,
+    ThreadDeletedError,
+)
 from threadmark.pregel import begin, ids, stream
 from threadmark.pregel.plan import Channels, Plan
 from threadmark.pregel.rules import Task, apply_writes, next_tasks, pauses, preview
@@ -50,6 +58,8 @@ __all__ = ["Run"]
 
 Steps: TypeAlias = Generator[Command, Any, None]
 
+NOT_OURS = (StorageError, ThreadConflictError, ThreadDeletedError, LeaseLostError)
+
 
 class Run:
     """The state of one run.
@@ -65,6 +75,10 @@ class Run:
         step: The number of the superstep that runs or comes next.
         stop: The number of the first superstep that is not allowed any more.
         tasks: The tasks of the superstep; `None` when they must be found.
+        done: The tasks of the superstep before it.
+        begun: The run has taken its input, or what it goes on with.
+        failed: The run has ended with an error since.
+        tip: The last checkpoint that storage has taken.
         outcome: What the run came to, once it has ended.
         inside: Chunks of tasks that nodes have called, from any thread.
         called: With durability "exit": writes of such tasks that belong to the current checkpoint.
@@ -84,9 +98,11 @@ class Run:
         self.ticks = ids.ticks_of(self.checkpoint["id"])
         self.step = saved.metadata.get("step", -2) + 1 if saved is not None else -1
         self.stop = self.step + spec.recursion_limit + 1
-        self.last_saved = self.checkpoint["id"] or None
+        self.last_saved = self.tip = self.checkpoint["id"] or None
         self.source: Any = "loop"
         self.tasks: list[Task] | None = None
+        self.done: list[Task] = []
+        self.begun = self.failed = False
         self.unsaved: list[TaskWrites] = []
         self.names: dict[str, str] = {}
         self.shown: list[Chunk] = []
@@ -100,15 +116,28 @@ class Run:
     # The course of a run
 
     def go(self) -> Steps:
-        """Run to the end, to a pause, or to an error."""
+        """Run to the end, to a pause, or to an error, of which the thread index is told."""
+        try:
+            yield from self.course()
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            if self.begun and self.spec.saves:
+                yield from self.record_failure(error)
+            raise
+
+    def course(self) -> Steps:
+        """Run to the end, to a pause, or to an error; with durability "exit", save what came of it."""
         try:
             yield from begin.begin(self)
+            self.begun = True
             while not self.outcome.paused and (yield from self.superstep()):
                 pass
         except GeneratorExit:
             raise
         except BaseException:
             if self.spec.durability == "exit" and self.spec.saves:
+                self.failed = self.begun
                 yield from self.keep()
             raise
         if self.spec.durability == "exit":
@@ -153,6 +182,7 @@ class Run:
         """Apply the writes of finished tasks, save the new checkpoint, and show it."""
         moment = (yield Mark(self.version)) if self.spec.saves else None
         self.apply(tasks, self.step, moment)
+        self.done = tasks
         if self.spec.saves:
             yield from self.commit("loop")
         if self.modes:
@@ -333,6 +363,7 @@ class Run:
             self.unsaved = []
         elif self.spec.saves:
             yield self.take_commit()
+            self.tip = self.last_saved
 
     def take_commit(self) -> Commit:
         """Return the current checkpoint and the writes that led to it in the form in which they are saved.
@@ -365,11 +396,15 @@ class Run:
 
     def status(self) -> ThreadStatus:
         """Return what the thread index shows once the current checkpoint is saved."""
+        if self.failed:
+            return "failed"
         tasks = self.find_tasks()
         if not tasks:
             return "idle"
-        before = self.spec.interrupt_before
-        return "paused" if before and pauses(self.checkpoint, before, tasks) else "running"
+        before, after = self.spec.interrupt_before, self.spec.interrupt_after
+        if before and pauses(self.checkpoint, before, tasks):
+            return "paused"
+        return "paused" if after and pauses(self.checkpoint, after, self.done) else "running"
 
     def refresh_values(self, names: Iterable[str]) -> dict[str, Any]:
         """Bring the checkpoint's values of these channels up to date, and return all values."""
@@ -417,12 +452,26 @@ class Run:
         if self.changed or self.checkpoint["id"] != (self.last_saved or ""):
             pending, self.unsaved = self.unsaved, []
             yield self.take_commit()
-            self.unsaved = pending
+            self.tip, self.unsaved = self.last_saved, pending
         current = {task.id for task in self.tasks or ()}
         writes = [*self.called, *(w for w in self.unsaved if w.task_id in current)]
         if writes:
             yield self.task_commit(writes)
         self.unsaved = []
+
+    def record_failure(self, error: BaseException) -> Steps:
+        """Save that the run has failed, unless an error of a task says so already. A thread that somebody
+        else has moved on is not this run's to judge.
+        """
+        told = any(task.error is not None for task in self.tasks or ())
+        if self.tip is None or told or self.spec.nested or isinstance(error, NOT_OURS):
+            return
+        commit = self.task_commit([])
+        commit.checkpoint_id, commit.status = self.tip, "failed"
+        try:
+            yield commit
+        except Exception as failure:  # noqa: BLE001 - what ended the run matters more
+            error.add_note(f"That the run has failed could not be saved: {failure}")
 
     # Streams
 

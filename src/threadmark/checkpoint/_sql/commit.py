@@ -127,9 +127,13 @@ def _create_thread(task: Committing, at: Standing) -> Operation[int]:
 
 
 def _status(task: Committing, at: Standing) -> str:
-    """Return the status that the thread has after the commit. Sub-graphs have no say in it."""
+    """Return the status that the thread has after the commit. Sub-graphs have no say in it, nor has what ran
+    from a checkpoint that is not the tip any more.
+    """
     work = task.work
-    return at.status if work.ns or work.status is None else work.status
+    if work.ns or work.status is None or (work.checkpoint_id is None and work.parent_id != at.tip):
+        return at.status
+    return work.status
 
 
 def _is_stale(task: Committing, at: Standing) -> bool:

@@ -297,7 +297,9 @@ class InMemorySaver(Tending, Branching, Indexing):
     def _touch(self, thread: Thread, commit: EncodedCommit, now: int | None = None) -> None:
         """Bring what is known about a thread up to date."""
         now = self._options.now() if now is None else now
-        status = thread.status if commit.ns or commit.status is None else commit.status
+        status = commit.status
+        if commit.ns or status is None or (commit.checkpoint_id is None and not _at_tip(thread, commit)):
+            status = thread.status
         if status != thread.status or commit.about or now - thread.updated > FRESH_MS:
             thread.status, thread.updated = status, now
             thread.about.update(commit.about)
@@ -332,6 +334,12 @@ class InMemorySaver(Tending, Branching, Indexing):
         """Async `list`."""
         for found in self.list(config, filter=filter, before=before, limit=limit):
             yield found
+
+
+def _at_tip(thread: Thread, commit: EncodedCommit) -> bool:
+    """Tell whether the writes of a commit belong to the tip of their branch."""
+    space = thread.get(commit.ns)
+    return space is not None and space.heads.get(commit.branch) == commit.parent_id
 
 
 MemorySaver = InMemorySaver
