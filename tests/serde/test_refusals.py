@@ -195,7 +195,7 @@ def test_an_interrupt_from_the_keyboard_is_not_swallowed() -> None:
     def interrupted(value: Any, level: Any) -> Any:
         raise KeyboardInterrupt
 
-    codec = Codec(KnownTypes(), {set: interrupted}, {16: interrupted}, lambda cls, known: interrupted)
+    codec = Codec(KnownTypes(), {set: interrupted}, {16: interrupted}, lambda cls, known: interrupted, {})
     with pytest.raises(KeyboardInterrupt):
         codec.top.pack([{1}])
     with pytest.raises(KeyboardInterrupt):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from threadmark.checkpoint.serde import wire
-from threadmark.checkpoint.serde.codec import Codec, Decoder, Encoder, Level
+from threadmark.checkpoint.serde.codec import Builder, Decoder, Encoder, FindBuilder, Level, building
 from threadmark.checkpoint.serde.exceptions import built_in_base, exception_builder, exception_encoder
 from threadmark.checkpoint.serde.known import KnownTypes, type_name
 from threadmark.checkpoint.serde.layout import hides_state, layout_of, pickles_itself
@@ -25,9 +26,9 @@ from threadmark.checkpoint.serde.records import record_builder, record_encoder
 from threadmark.checkpoint.serde.subclasses import base_of, subclass_builder, subclass_encoder
 from threadmark.errors import SerializationError, StoredError, UnknownTypeError
 
-__all__ = ["DECODERS", "find_encoder", "kind_of"]
+__all__ = ["DECODERS", "FIND_BUILDERS", "find_encoder", "kind_of"]
 
-_BUILDERS: dict[int, Callable[[Any], Callable[[list[Any]], Any]]] = {
+_BUILDERS: dict[int, Callable[[Any], Builder]] = {
     wire.ENUM: enum_builder,
     wire.EXCEPTION: exception_builder,
     wire.MODEL: model_builder,
@@ -89,36 +90,31 @@ def _can_keep(cls: type, kind: int) -> bool:
     return not hides_state(cls) and (layout_of(cls).fields is not None or not pickles_itself(cls))
 
 
-def _decoder(code: int) -> Decoder:
-    def decode(data: bytes, level: Level) -> Any:
-        parts = level.unpack(data)
-        try:
-            build = level.found[code, parts[0]]
-        except KeyError:
-            build = _builder(level.codec, code, parts[0])
-        return build(parts)
+def _find_builder(code: int, known: KnownTypes, name: Any) -> Builder:
+    """Return what rebuilds instances of the class that data names.
 
-    return decode
+    Raises:
+        UnknownTypeError: The class is not known.
+        SerializationError: It is not of the kind that the data says.
+    """
+    cls = known.find(name)
+    if kind_of(cls) != code:
+        raise SerializationError(f"{name} is another kind of class than when the data was written")
+    return _BUILDERS[code](cls)
 
 
 def _decode_exception(data: bytes, level: Level) -> Any:
     parts = level.unpack(data)
     if parts[1] is None:
         return StoredError(parts[0], parts[2])
-    return _builder(level.codec, wire.EXCEPTION, parts[0])(parts)
+    return _find_builder(wire.EXCEPTION, level.codec.known, parts[0])(parts)
 
 
-def _builder(codec: Codec, code: int, name: str) -> Callable[[list[Any]], Any]:
-    cls = codec.known.find(name)
-    if kind_of(cls) != code:
-        raise SerializationError(f"{name} is another kind of class than when the data was written")
-    builder = _BUILDERS[code](cls)
-    codec.found[code, name] = builder
-    return builder
-
-
+FIND_BUILDERS: dict[int, FindBuilder] = {
+    code: partial(_find_builder, code) for code in _BUILDERS if code != wire.EXCEPTION
+}
 DECODERS: dict[int, Decoder] = {
     wire.CLASS: decode_class,
-    **{code: _decoder(code) for code in _BUILDERS},
     wire.EXCEPTION: _decode_exception,
+    **{code: building(code) for code in FIND_BUILDERS},
 }

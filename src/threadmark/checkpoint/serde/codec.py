@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeAlias
+from functools import partial
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import ormsgpack
 
@@ -20,10 +21,17 @@ from threadmark.checkpoint.serde.nesting import check_nesting
 from threadmark.checkpoint.serde.plain import holds_buffers, needs_only_keys, replace
 from threadmark.errors import SerializationError
 
-__all__ = ["Codec", "Decoder", "Encoder", "Level"]
+__all__ = ["Builder", "Codec", "Decoder", "Encoder", "FindBuilder", "Level", "building"]
 
 Encoder: TypeAlias = "Callable[[Any, Level], ormsgpack.Ext]"
 Decoder: TypeAlias = "Callable[[bytes, Level], Any]"
+Builder: TypeAlias = "Callable[[list[Any]], Any]"
+"""Makes an object of the array that it is stored as, which begins with the name of its kind."""
+FindBuilder: TypeAlias = "Callable[[KnownTypes, Any], Builder]"
+"""Finds the builder of the kind that data names."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _packb = ormsgpack.packb
 _unpackb = ormsgpack.unpackb
@@ -37,12 +45,13 @@ class Codec:
         known: The classes that may be rebuilt.
         encoders: By exact type. Those of classes are added when first met.
         decoders: By extension code.
-        found: What decoders remember about the classes that they rebuild.
+        builders: By extension code, then by name of a kind. They are added when first met too.
+        quick: Those to use without asking a decoder.
         top: Where packing and unpacking begin.
         loose: The same for values that are not strictly plain MessagePack, and slower.
     """
 
-    __slots__ = ("decoders", "encoders", "found", "known", "loose", "top")
+    __slots__ = ("builders", "decoders", "encoders", "known", "loose", "quick", "top")
 
     def __init__(
         self,
@@ -50,25 +59,30 @@ class Codec:
         encoders: Mapping[type, Encoder],
         decoders: Mapping[int, Decoder],
         find_encoder: Callable[[type, KnownTypes], Encoder],
+        find_builders: Mapping[int, FindBuilder],
+        quick: bool = True,
     ) -> None:
         self.known = known
-        self.encoders = _Encoders(encoders, lambda cls: find_encoder(cls, known))
+        self.encoders = _Found(encoders, lambda cls: find_encoder(cls, known))
         self.decoders = decoders
-        self.found: dict[Any, Any] = {}
+        self.builders: dict[int, Mapping[Any, Builder]] = {
+            code: _Found({}, partial(find, known)) for code, find in find_builders.items()
+        }
+        self.quick = self.builders if quick else {}
         self.top = Level(self, 0)
         self.loose = Level(self, 0, loose=True)
 
 
-class _Encoders(dict[type, Encoder]):
-    """Encoders by exact type, found when first asked for."""
+class _Found(dict[K, V]):
+    """What is found when it is first asked for."""
 
-    def __init__(self, encoders: Mapping[type, Encoder], find: Callable[[type], Encoder]) -> None:
-        super().__init__(encoders)
+    def __init__(self, known: Mapping[K, V], find: Callable[[K], V]) -> None:
+        super().__init__(known)
         self._find = find
 
-    def __missing__(self, cls: type) -> Encoder:
-        encoder = self[cls] = self._find(cls)
-        return encoder
+    def __missing__(self, key: K) -> V:
+        value = self[key] = self._find(key)
+        return value
 
 
 class _NotStrict(Exception):
@@ -84,12 +98,12 @@ class Level:
         codec: The codec.
         depth: How many extensions are around.
         loose: Whether keys may be of any kind.
-        found: The codec's.
         pack: Encodes a value.
         unpack: Decodes a value.
+        hook: Decodes an extension found here, for `unpack`.
     """
 
-    __slots__ = ("_deeper", "codec", "depth", "found", "loose", "pack", "unpack")
+    __slots__ = ("_deeper", "codec", "depth", "hook", "loose", "pack", "unpack")
 
     pack: Callable[[Any], bytes]
     unpack: Callable[[bytes], Any]
@@ -98,10 +112,21 @@ class Level:
         self.codec = codec
         self.depth = depth
         self.loose = loose
-        self.found = codec.found
         self._deeper: Level | None = None
         self.pack = _packer(self)
+        self.hook = _hook(self)
         self.unpack = _unpacker(self)
+
+    def unpack_alone(self, data: bytes) -> Any:
+        """Decode what nothing around is being decoded of.
+
+        Raises:
+            Exception: Whatever a decoder raised.
+        """
+        try:
+            return self.unpack(data)
+        except ValueError as error:
+            raise (_raised.take() or error) from None
 
     def deeper(self) -> Level:
         """Return the level of what is inside an extension found here.
@@ -117,6 +142,16 @@ class Level:
                 )
             self._deeper = Level(self.codec, self.depth + 1, self.loose)
         return self._deeper
+
+
+def building(code: int) -> Decoder:
+    """Return the decoder of an extension whose content is for builders."""
+
+    def decode(data: bytes, level: Level) -> Any:
+        parts = level.unpack(data)
+        return level.codec.builders[code][parts[0]](parts)
+
+    return decode
 
 
 class _Raised(threading.local):
@@ -221,34 +256,57 @@ def _raise_ours(raised: BaseException, message: str) -> NoReturn:
     raise SerializationError(f"{message}: {type(raised).__name__}: {raised}") from raised
 
 
-def _unpacker(level: Level) -> Callable[[bytes], Any]:
+def _hook(level: Level) -> Callable[[int, bytes], Any]:
     decoders = level.codec.decoders
     option = wire.ANY_KEYS if level.loose else None
+    # Where nesting is to be checked first, decoding goes the longer way through `Level.unpack`.
+    quick = level.codec.quick if level.depth + 1 != wire.CHECKED_DEPTH else {}
     below: Level | None = None
+    hook: Callable[[int, bytes], Any] | None = None
 
-    def hook(code: int, data: bytes) -> Any:
-        nonlocal below
+    def decode(code: int, data: bytes) -> Any:
+        nonlocal below, hook
         try:
             if below is None:
                 below = level.deeper()
+                hook = below.hook
+            if code in quick:
+                parts = _unpackb(data, ext_hook=hook, option=option)
+                return quick[code][parts[0]](parts)
             return decoders[code](data, below)
         except BaseException as error:
-            _raised.error = error
+            # The hooks around this one see an error that says nothing.
+            if _raised.error is None:
+                _raised.error = error
             raise
 
+    return decode
+
+
+def _unpacker(level: Level) -> Callable[[bytes], Any]:
+    hook = level.hook
+    option = wire.ANY_KEYS if level.loose else None
+
     def unpack(data: bytes) -> Any:
-        try:
-            return _unpackb(data, ext_hook=hook, option=option)
-        except ValueError as error:
-            raised = _raised.take() or (_NotStrict() if option is None else None)
-            if raised is None:
-                raise SerializationError(f"The bytes are not MessagePack: {error}") from None
-        if isinstance(raised, _NotStrict) and level.depth == 0:
-            return level.codec.loose.unpack(data)
-        _raise_ours(raised, "The stored data is damaged")
+        return _unpackb(data, ext_hook=hook, option=option)
 
     def unpack_checked(data: bytes) -> Any:
         check_nesting(data)
         return unpack(data)
 
-    return unpack_checked if level.depth == wire.CHECKED_DEPTH else unpack
+    if level.depth:
+        return unpack_checked if level.depth == wire.CHECKED_DEPTH else unpack
+
+    def unpack_at_top(data: bytes) -> Any:
+        try:
+            return _unpackb(data, ext_hook=hook, option=option)
+        except ValueError as error:
+            native, raised = error, _raised.take()
+        if not level.loose and (raised is None or type(raised) is ValueError):
+            # Perhaps a key is no string, here or inside an extension.
+            return level.codec.loose.unpack(data)
+        if raised is None:
+            raise SerializationError(f"The bytes are not MessagePack: {native}") from None
+        _raise_ours(raised, "The stored data is damaged")
+
+    return unpack_at_top

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from threadmark.checkpoint.serde import arrays, classes, containers, messages, peer, times, values
 from threadmark.checkpoint.serde.base import Encoded, Row
-from threadmark.checkpoint.serde.codec import Codec, Decoder, Encoder
+from threadmark.checkpoint.serde.codec import Codec, Decoder, Encoder, FindBuilder
 from threadmark.checkpoint.serde.exceptions import error_record
 from threadmark.checkpoint.serde.known import EveryType, KnownTypes, import_type
 from threadmark.checkpoint.serde.opaque import Opaque, OpaqueDecoders, encode_opaque
@@ -32,6 +32,7 @@ _DECODERS: dict[int, Decoder] = {
     **arrays.DECODERS,
     **peer.DECODERS,
 }
+_FIND_BUILDERS: dict[int, FindBuilder] = {**classes.FIND_BUILDERS, **messages.FIND_BUILDERS}
 
 
 def _find_encoder(cls: type, known: KnownTypes) -> Encoder:
@@ -60,7 +61,7 @@ def fingerprint(value: Any) -> bytes:
         raise locate(value, error, _fingerprints.top.pack) from None
 
 
-_fingerprints = Codec(EveryType(), _ENCODERS, _DECODERS, _find_encoder)
+_fingerprints = Codec(EveryType(), _ENCODERS, _DECODERS, _find_encoder, _FIND_BUILDERS)
 
 
 class JsonPlusSerializer:
@@ -102,7 +103,7 @@ class JsonPlusSerializer:
         if self.opaque:
             encoders = {**encoders, Opaque: encode_opaque}
             decoders = OpaqueDecoders(decoders)
-        codec = Codec(known, encoders, decoders, _find_encoder)
+        codec = Codec(known, encoders, decoders, _find_encoder, _FIND_BUILDERS, quick=not self.opaque)
         self._pack = codec.top.pack
         self._unpack = codec.top.unpack
 

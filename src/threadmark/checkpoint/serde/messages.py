@@ -14,12 +14,12 @@ import ormsgpack
 from ormsgpack import Ext
 
 from threadmark.checkpoint.serde import wire
-from threadmark.checkpoint.serde.codec import Codec, Decoder, Encoder, Level
-from threadmark.checkpoint.serde.known import type_name
+from threadmark.checkpoint.serde.codec import Builder, Decoder, Encoder, FindBuilder, Level, building
+from threadmark.checkpoint.serde.known import KnownTypes, type_name
 from threadmark.checkpoint.serde.models import evolved, model_encoder, setters
 from threadmark.errors import SerializationError
 
-__all__ = ["DECODERS", "KINDS", "message_encoder", "message_fields"]
+__all__ = ["DECODERS", "FIND_BUILDERS", "KINDS", "message_encoder", "message_fields"]
 
 _REQUIRED = object()
 _BASE: dict[str, Any] = {
@@ -115,75 +115,68 @@ def message_fields(parts: list[Any]) -> tuple[str, dict[str, Any]]:
     Raises:
         SerializationError: There is no such kind of message.
     """
-    kind = _Kind(parts[0])
-    return kind.name, kind.fields(parts)
+    name, defaults = _kind_of(parts[0])
+    fields = {key: [] if default == [] else default for key, default in defaults.items()}
+    fields.update(content=parts[2], additional_kwargs={}, response_metadata={}, id=parts[3])
+    _set_others(fields, list(fields), parts)
+    return name, fields
 
 
-class _Kind:
-    """What is needed to rebuild messages of one kind."""
+def _kind_of(number: Any) -> tuple[str, dict[str, Any]]:
+    if type(number) is not int or not 0 <= number < len(KINDS):
+        raise SerializationError(f"Stored data holds a message of an unknown kind, {number!r}")
+    return KINDS[number]
 
-    __slots__ = ("cls", "given", "lists", "name", "names", "same_fields", "setters", "template")
 
-    def __init__(self, number: Any) -> None:
-        if type(number) is not int or not 0 <= number < len(KINDS):
-            raise SerializationError(f"Stored data holds a message of an unknown kind, {number!r}")
-        self.name, fields = KINDS[number]
-        self.names = list(fields)
-        self.template = fields
-        self.lists = [name for name, default in fields.items() if default == []]
-        self.given: dict[int, set[str]] = {}
-        self.cls: Any = None
-        self.same_fields = False
-        self.setters: Any = None
+def _set_others(fields: dict[str, Any], names: list[str], parts: list[Any]) -> None:
+    for place, item in zip(parts[4::2], parts[5::2], strict=True):
+        fields[names[place]] = item
 
-    def known(self, codec: Codec) -> _Kind:
-        """Look up the class.
 
-        Raises:
-            UnknownTypeError: The program has not loaded it.
-        """
-        self.cls = codec.known.find(self.name)
-        self.same_fields = self.cls.__pydantic_fields__.keys() == self.template.keys()
-        self.setters = setters()
-        return self
+def _find_builder(known: KnownTypes, number: Any) -> Builder:
+    """Return what rebuilds messages of a kind.
 
-    def fields(self, parts: list[Any]) -> dict[str, Any]:
-        """Return all fields of a message."""
-        fields = self.template.copy()
+    Raises:
+        UnknownTypeError: The program has not loaded the class.
+        SerializationError: There is no such kind.
+    """
+    name, defaults = _kind_of(number)
+    cls: Any = known.find(name)
+    names = list(defaults)
+    lists = [key for key, default in defaults.items() if default == []]
+    same_fields = cls.__pydantic_fields__.keys() == defaults.keys()
+    set_fields, set_given, set_extra, set_private = setters()
+    givens: dict[int, set[str]] = {}
+
+    def build(parts: list[Any]) -> Any:
+        fields = defaults.copy()
         fields["content"] = parts[2]
         fields["additional_kwargs"] = {}
         fields["response_metadata"] = {}
         fields["id"] = parts[3]
-        for name in self.lists:
-            fields[name] = []
+        for key in lists:
+            fields[key] = []
         if len(parts) > 4:
-            for place, item in zip(parts[4::2], parts[5::2], strict=True):
-                fields[self.names[place]] = item
-        return fields
+            _set_others(fields, names, parts)
+        given = givens.get(parts[1])
+        if given is None:
+            given = givens[parts[1]] = _given(names, parts[1])
+        value = _new(cls)
+        set_fields(value, fields if same_fields else evolved(cls, fields))
+        set_given(value, given.copy())
+        set_extra(value, {})
+        set_private(value, None)
+        return value
 
-    def names_given(self, bits: int) -> set[str]:
-        """Return the fields that were given when the message was made."""
-        if bits >> len(self.names):
-            raise SerializationError("A stored message has more fields than its kind")
-        given = {name for place, name in enumerate(self.names) if bits >> place & 1}
-        self.given[bits] = given
-        return given
-
-
-def _decode_message(data: bytes, level: Level) -> Any:
-    parts = level.unpack(data)
-    kind = level.found.get(parts[0])
-    if kind is None:
-        kind = level.found[parts[0]] = _Kind(parts[0]).known(level.codec)
-    fields = kind.fields(parts)
-    given = kind.given.get(parts[1]) or kind.names_given(parts[1])
-    set_fields, set_given, set_extra, set_private = kind.setters
-    value = _new(kind.cls)
-    set_fields(value, fields if kind.same_fields else evolved(kind.cls, fields))
-    set_given(value, given.copy())
-    set_extra(value, {})
-    set_private(value, None)
-    return value
+    return build
 
 
-DECODERS: dict[int, Decoder] = {wire.MESSAGE: _decode_message}
+def _given(names: list[str], bits: int) -> set[str]:
+    """Return the fields that were given when a message was made."""
+    if bits >> len(names):
+        raise SerializationError("A stored message has more fields than its kind")
+    return {name for place, name in enumerate(names) if bits >> place & 1}
+
+
+DECODERS: dict[int, Decoder] = {wire.MESSAGE: building(wire.MESSAGE)}
+FIND_BUILDERS: dict[int, FindBuilder] = {wire.MESSAGE: _find_builder}

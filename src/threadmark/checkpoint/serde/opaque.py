@@ -74,7 +74,7 @@ def _fields(code: int, data: bytes, level: Level) -> dict[str, Any]:
     if code == wire.CLASS or not 0 <= code <= wire.MESSAGE:
         return {}
     try:
-        parts = level.unpack(data)
+        parts = level.unpack_alone(data)
         return _named(code, parts)
     except Exception as error:
         raise SerializationError(f"The content of a value of an unknown type is damaged: {error}") from error
