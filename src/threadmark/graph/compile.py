@@ -15,7 +15,7 @@ from threadmark.channels import EphemeralValue, LastValueAfterFinish, NamedBarri
 from threadmark.channels.barrier import NamedBarrierValueAfterFinish
 from threadmark.constants import END, START, TASKS
 from threadmark.errors import GraphError, InvalidUpdateError
-from threadmark.graph.outputs import OutputWriter, router
+from threadmark.graph.outputs import OutputWriter, StartWriter, router
 from threadmark.graph.schema import Schema, updates_from
 from threadmark.pregel.call import Func, cache_namespace, hints_of, make_func
 from threadmark.pregel.code import all_names, has_contents, held_graphs, seconds
@@ -160,7 +160,7 @@ def make_plan(builder: StateGraph[Any, Any, Any, Any], name: str | None, renames
         version=builder.version,
         migrate=builder.migrate,
         renames=dict(renames),
-        updates=OutputWriter("Command", user_keys, builder.notes.nodes, ()),
+        updates=command_writer(builder).command_update,
         shape=builder.state.instance,
         output_shape=builder.output.instance,
         known_types=known_types(builder),
@@ -198,16 +198,23 @@ def input_checker(builder: StateGraph[Any, Any, Any, Any]) -> Any:
     return check
 
 
+def command_writer(builder: StateGraph[Any, Any, Any, Any], edges: Sequence[Write] = ()) -> OutputWriter:
+    """Return what turns a command that a run is given into writes."""
+    keys, says = tuple(builder.channels), "The update of the command is"
+    return OutputWriter("Command", keys, builder.notes.nodes, edges, says=says)
+
+
 def start_node(builder: StateGraph[Any, Any, Any, Any]) -> Node:
     """Return the hidden node that turns the input into updates and takes the first edges."""
-    keys = builder.input.keys
+    keys, edges = builder.input.keys, edge_writes(builder, START)
     return Node(
         name=START,
         func=PASS,
         triggers=(START,),
         read=lambda channels, managed: channels[START].value,
-        writes=OutputWriter(
-            START, keys, builder.notes.nodes, edge_writes(builder, START), plain=(), strict=False
+        writes=StartWriter(
+            OutputWriter(START, keys, builder.notes.nodes, edges, strict=False),
+            command_writer(builder, edges),
         ),
         branches=make_branches(builder, START, builder.input),
         hidden=True,

@@ -12,7 +12,7 @@ from threadmark.graph.schema import updates_from
 from threadmark.pregel.plan import Write
 from threadmark.types import Command, Send
 
-__all__ = ["OutputWriter", "router"]
+__all__ = ["OutputWriter", "StartWriter", "router"]
 
 log = logging.getLogger("threadmark.graph")
 
@@ -28,9 +28,10 @@ class OutputWriter:
         many: The output is the list of what a generator yielded.
         plain: The keys without a reducer: of several values that a generator yields, the last counts.
         strict: Say in the log when a key is not part of the state. Sub-graphs return keys of their own.
+        says: How a sentence about an output begins; by default, that the node returned it.
     """
 
-    __slots__ = ("follow", "known", "many", "name", "nodes", "plain", "reported", "strict", "updates")
+    __slots__ = ("follow", "known", "many", "name", "nodes", "plain", "reported", "says", "strict", "updates")
 
     def __init__(
         self,
@@ -42,8 +43,10 @@ class OutputWriter:
         many: bool = False,
         plain: Collection[str] = (),
         strict: bool = True,
+        says: str | None = None,
     ) -> None:
         self.name = name
+        self.says = says or f"Node {name!r} returned"
         self.known = frozenset(keys)
         self.nodes = nodes
         self.follow = list(edges)
@@ -77,7 +80,7 @@ class OutputWriter:
             return self.sequence(output)
         found = updates_from(output, self.known)
         if found is None:
-            raise refusal(self.name, output)
+            raise refusal(self.says, output)
         return found
 
     def whole(self, output: Any) -> list[Write]:
@@ -91,9 +94,9 @@ class OutputWriter:
     def sequence(self, output: Sequence[Any]) -> list[Write]:
         """Return the writes of several updates and commands."""
         if not self.many and not any(isinstance(part, Command) for part in output):
-            raise refusal(self.name, output)
+            raise refusal(self.says, output)
         if not all(part is None or isinstance(part, dict | Command) for part in output):
-            raise refusal(self.name, output)
+            raise refusal(self.says, output)
         writes = [write for part in output for write in self.keyed(part)]
         last = {k: i for i, (k, _) in enumerate(writes) if k in self.plain}
         return [write for i, write in enumerate(writes) if last.get(write[0], i) == i]
@@ -125,15 +128,34 @@ class OutputWriter:
         self.reported.update(new)
         if new and self.strict:
             keys = ", ".join(new)
-            log.warning("Node %r returned %s, which the state does not have; dropped.", self.name, keys)
+            log.warning("%s %s, which the state does not have; dropped.", self.says, keys)
 
 
-def refusal(name: str, output: Any) -> InvalidUpdateError:
+class StartWriter:
+    """Turns what a run is given into writes: an input has the keys of the input, a command all of the state.
+
+    Args:
+        inputs: For inputs.
+        commands: For commands.
+    """
+
+    __slots__ = ("commands", "inputs")
+
+    def __init__(self, inputs: OutputWriter, commands: OutputWriter) -> None:
+        self.inputs = inputs
+        self.commands = commands
+
+    def __call__(self, given: Any) -> list[Write]:
+        """Return the writes, those of the first edges among them."""
+        return self.commands(given) if isinstance(given, Command) else self.inputs(given)
+
+
+def refusal(says: str, output: Any) -> InvalidUpdateError:
     """Return the error for an output that is no update."""
     shown = repr(output)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     return InvalidUpdateError(
-        f"Node {name!r} returned {shown}, a {type(output).__name__}. Return a dict of state keys, a Command, "
+        f"{says} {shown}, of the type {type(output).__name__}. It must be a dict of state keys, a Command, "
         f"or None."
     )
 

@@ -5,11 +5,11 @@ Part of the state machine in `run.py`: these functions change a `Run` and yield 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from threadmark.checkpoint.base import TaskWrites
-from threadmark.constants import INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
+from threadmark.constants import END, INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
 from threadmark.errors import (
     EmptyInputError,
     InvalidUpdateError,
@@ -62,9 +62,12 @@ def continues(run: Run, given: Any) -> bool:
 def take_input(run: Run, given: Any) -> Steps:
     """Begin with an input: what was unfinished is given up, but nothing that had finished is lost."""
     value = run.plan.trim(given)
-    abandoned: list[Task] = []
-    if run.saved is not None:
-        abandoned = give_up(run)
+    abandoned = give_up(run) if run.saved is not None else []
+    yield from enter(run, value, abandoned)
+
+
+def enter(run: Run, value: Any, abandoned: Sequence[Task] = ()) -> Steps:
+    """Hand a value to the hidden first node, and save that."""
     inputs = Task(input_node(run), (), (), ("", "", 0), writes=[(run.plan.input_channel, value)])
     run.seen_input()
     run.apply([*abandoned, inputs], run.step, (yield from run.mark()))
@@ -111,7 +114,7 @@ def go_on(run: Run, given: Any) -> Steps:
     run.stop -= 2
     command = given if isinstance(given, Command) else Command()
     refuse_lost_nodes(run.plan, run.checkpoint)
-    run.checkpoint["versions_seen"][INTERRUPT] = dict(run.checkpoint["channel_versions"])
+    pass_breakpoints(run)
     tasks = run.find_tasks()
     loose = match_writes(tasks, pending(run), run.plan.renames)
     answers = dict(run.spec.answers)
@@ -132,6 +135,11 @@ def go_on(run: Run, given: Any) -> Steps:
     yield from take_update(run, command, loose)
     run.show_values()
     run.show_checkpoint()
+
+
+def pass_breakpoints(run: Run) -> None:
+    """Note that the run has been stopped where it stands, so that it does not stop there again."""
+    run.checkpoint["versions_seen"][INTERRUPT] = dict(run.checkpoint["channel_versions"])
 
 
 def ask_anew(run: Run, tasks: list[Task], resume: Any) -> bool:
@@ -274,6 +282,7 @@ def take_update(run: Run, command: Command[Any], loose: list[Write]) -> Steps:
     identity = run.checkpoint["id"], run.checkpoint["ts"], run.step
     finished = {task.path: task for task in tasks or ()}
     run.apply([null_task(run, writes)], run.step, (yield from run.mark()))
+    pass_breakpoints(run)
     if not tasks and fresh and run.spec.saves:
         # Nothing is pending, so the update gets a checkpoint of its own.
         yield from run.commit("update")
@@ -284,17 +293,15 @@ def take_update(run: Run, command: Command[Any], loose: list[Write]) -> Steps:
 
 
 def start_with_command(run: Run, command: Command[Any]) -> Steps:
-    """Begin a new thread with a command instead of an input."""
+    """Begin a new thread with a command: its update is the input, and where it goes is gone to beside the
+    graph's first nodes.
+    """
     if command.resume is not None:
         raise UnknownInterruptError([], [])
-    writes = list(command_writes(run.plan, command))
-    if not writes:
+    command_writes(run.plan, command)
+    if command.update is None and not command.goto:
         raise EmptyInputError("The command holds neither an update nor a goto, and the thread is empty.")
-    run.seen_input()
-    run.apply([null_task(run, writes)], run.step, (yield from run.mark()))
-    yield from run.commit("input")
-    run.show_values()
-    run.show_checkpoint()
+    yield from enter(run, command)
 
 
 def command_writes(plan: Plan, command: Command[Any]) -> list[Write]:
@@ -309,9 +316,14 @@ def command_writes(plan: Plan, command: Command[Any]) -> list[Write]:
     if command.update is not None:
         writes += plan.updates(command.update)
     targets = [command.goto] if isinstance(command.goto, str | Send) else command.goto
+    if not isinstance(targets, Sequence):
+        raise InvalidUpdateError(f"goto={targets!r} names no node. Name one, or pass a Send.")
+    nodes = [name for name in sorted(plan.nodes) if f"branch:to:{name}" in plan.channels]
     for target in targets:
         name = target.node if isinstance(target, Send) else target
-        if name not in plan.nodes:
-            raise InvalidUpdateError(f"goto={name!r} names no node. Nodes: {', '.join(sorted(plan.nodes))}.")
+        if name == END and nodes:
+            continue
+        if name not in nodes:
+            raise InvalidUpdateError(f"goto={name!r} names no node. Nodes: {', '.join(nodes) or 'none'}.")
         writes.append((TASKS, target) if isinstance(target, Send) else (f"branch:to:{name}", START))
     return writes

@@ -142,7 +142,7 @@ def snapshot(
         latest: Show what finished tasks of an unfinished superstep have already written.
     """
     finished = [write for task in seen.tasks for write in task.writes or ()] if latest else []
-    written = [*seen.loose, *finished] if latest else []
+    written = [*seen.loose, *finished]
     channels = preview(seen.channels, written) if written else seen.channels
     tasks = tuple(show_task(plan, task, states.get(task.id), latest) for task in seen.tasks)
     waiting = [task for task in seen.tasks if not latest or task.writes is None]

@@ -221,6 +221,38 @@ async def a_replay_asks_its_question_again(t: Trace) -> None:
 
 
 @program()
+async def a_command_begins_a_thread(t: Trace) -> None:
+    app = await jokes(t)
+    both = t.lib.Command(goto="polish", update={"topic": "cats"})
+    commands = [t.lib.Command(update={"topic": "cats"}), t.lib.Command(goto="polish"), both]
+    for number, command in enumerate(commands):
+        here = {"configurable": {"thread_id": f"begun-{number}"}}
+        await t.stream(app, command, here, stream_mode=["values", "updates"], parallel=True)
+        await t.state(app, here)
+        states = await t.collect(app, "get_state_history", here)
+        t.note("what runs next", [(sorted(state.next), state.metadata["source"]) for state in states])
+    twice = await t.call(app, "invoke", t.lib.Command(update={"lines": ["once"]}), {**HERE})
+    t.differs("the update counts once", twice["lines"][:2] == ["once", "once"], ours=False, theirs=True)
+
+
+@program()
+async def a_command_passes_a_breakpoint(t: Trace) -> None:
+    async def moved(command: Any, **stops: Any) -> None:
+        builder = t.lib.StateGraph(Joke).add_node("ask", lambda state: {"lines": ["ask"]})
+        builder.add_node("tell", lambda state: {"lines": ["tell"]})
+        builder.add_edge(t.lib.START, "ask").add_edge("ask", "tell")
+        app = builder.compile(checkpointer=await t.saver(), **stops)
+        await t.invoke(app, {"topic": "cats", "lines": []}, HERE)
+        await t.invoke(app, command, HERE)
+        await t.state(app, HERE)
+
+    for stops in ({"interrupt_before": ["tell"]}, {"interrupt_after": ["ask"]}, {"interrupt_before": "*"}):
+        await moved(t.lib.Command(update={"lines": ["aside"]}), **stops)
+        await moved(t.lib.Command(goto="ask"), **stops)
+        await moved(t.lib.Command(goto="ask", update={"lines": ["aside"]}), **stops)
+
+
+@program()
 async def commands_move_a_thread_from_outside(t: Trace) -> None:
     app = await jokes(t)
     await t.invoke(app, {"topic": "cats", "lines": []}, HERE)
