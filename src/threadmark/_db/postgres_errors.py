@@ -33,6 +33,8 @@ _CONTENDED = {
 }
 _LOST = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
 """The server is shutting down, was killed, or is starting; or it ended a session that was idle."""
+_MISUNDERSTOOD = "08P01"
+"""A violation of the protocol. The connection may well be there."""
 
 _KINDS: dict[str, tuple[type[StorageError], str]] = {
     "53300": (StorageBusyError, "the server has no connection left; use a smaller pool or raise its limit"),
@@ -62,7 +64,7 @@ def translated(error: psycopg.Error, name: str, lost: bool) -> StorageError:
     """
     code = error.sqlstate or ""
     said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if lost or code in _LOST or code.startswith("08"):
+    if lost or code in _LOST or (code.startswith("08") and code != _MISUNDERSTOOD):
         return StorageUnavailableError(
             f"{name}: the connection was lost: {said}. Retry when the server is back."
         )

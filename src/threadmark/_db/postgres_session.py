@@ -36,6 +36,7 @@ __all__ = [
     "Once",
     "Pause",
     "Request",
+    "Unheard",
     "session",
 ]
 
@@ -48,11 +49,12 @@ seeing what the one before has waited for. All but the last are for transactions
 BEGIN = "BEGIN"
 COMMIT = "COMMIT"
 ROLLBACK = "ROLLBACK"
+_BEGIN_WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _MY_NUMBER = "SELECT pg_current_xact_id()::text"
 _STATUS_OF = "SELECT pg_xact_status($1::text::xid8)"
 
-_MOST_TRIES = 10
+_FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 1.0
 
 Statement: TypeAlias = "tuple[str, Sequence[Any]]"
@@ -88,6 +90,12 @@ class Once(Execute):
     __slots__ = ()
 
 
+class Unheard(Execute):
+    """A statement inside a transaction whose rows nobody needs. It travels with the next one."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class Batch:
     """Send statements in one round trip; the result is a list with the rows of each."""
@@ -117,22 +125,40 @@ def session(operation: Operation[T], patience: float) -> Session[T]:
 
     Args:
         operation: The operation, not started yet.
-        patience: For how many seconds to try to get a connection again after one was lost.
+        patience: For how many seconds to try again after a connection was lost, or after others were in
+            the way.
     """
     run = _Run(patience)
-    tries = 0
+    pauses: _Pauses | None = None
     while True:
         try:
             return (yield from run.attempt(operation))
         except (StorageUnavailableError, ContendedError) as error:
-            tries += 1
-            if not isinstance(operation, Again) or tries == _MOST_TRIES or not run.safe:
+            pauses = pauses or _Pauses(patience)
+            if not isinstance(operation, Again) or not run.safe or pauses.over:
                 raise
             if isinstance(error, StorageUnavailableError):
                 yield from run.reconnect(error)
             else:
-                yield Pause(random.random() * 0.005 * 2**tries)
+                yield pauses.next()
             operation = Again(operation.start)
+
+
+class _Pauses:
+    """Pauses between tries that get longer, each by chance, until patience is at its end."""
+
+    def __init__(self, patience: float) -> None:
+        self._end = time.monotonic() + patience
+        self._longest = _FIRST_PAUSE
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() > self._end
+
+    def next(self) -> Pause:
+        pause = Pause(self._longest * random.uniform(0.5, 1.0))
+        self._longest = min(self._longest * 2, _LONGEST_PAUSE)
+        return pause
 
 
 class _Run:
@@ -166,17 +192,15 @@ class _Run:
 
     def reconnect(self, error: StorageUnavailableError) -> Session[None]:
         """Get another connection in place of one that was lost."""
-        deadline = time.monotonic() + self._patience
-        pause = 0.01
+        pauses = _Pauses(self._patience)
         while True:
             try:
                 yield Fresh.CONNECTION
                 return
             except StorageUnavailableError as again:
-                if time.monotonic() > deadline:
+                if pauses.over:
                     raise again from error
-            yield Pause(pause * (0.5 + random.random()))
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            yield pauses.next()
 
     def _effect(self, effect: Effect) -> Session[Any]:
         if isinstance(effect, Transaction):
@@ -279,7 +303,7 @@ class _Going:
             raise TypeError(f"A transaction cannot hold the effect {effect!r}.")
         parts = _parts(effect.sql)
         self.held += [(part, effect.params) for part in (parts[-1:] if self.read_only else parts)]
-        return _returns_rows(parts[-1])
+        return not isinstance(effect, Unheard) and _returns_rows(parts[-1])
 
     def let_go(self) -> list[Statement]:
         """Return the statements to send now."""
@@ -289,7 +313,7 @@ class _Going:
         self.open = True
         if self.read_only:
             return [(_BEGIN_READING, ()), *held]
-        return [(BEGIN, ()), (_MY_NUMBER, ()), *held]
+        return [(_BEGIN_WRITING, ()), (_MY_NUMBER, ()), *held]
 
     def taken(self, results: list[Rows]) -> Rows:
         """Take the results of what was sent, and return the rows of the last statement."""

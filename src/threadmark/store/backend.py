@@ -8,7 +8,7 @@ microseconds since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -92,6 +92,11 @@ class Backend(Protocol):
 
     shares_values: bool
     """Whether the values of records are those that are stored, and must be copied for callers."""
+
+    def lock(self, places: Iterable[tuple[tuple[str, ...], str]]) -> Operation[None]:
+        """Have transactions that will write to the same places (a namespace and a key each) wait for one
+        another now, so that they cannot do so crosswise later."""
+        ...
 
     def find(self, namespace: tuple[str, ...], key: str, *, for_update: bool) -> Operation[Record | None]:
         """Return a record, expired or not. `for_update`: nobody else may change it until the end of

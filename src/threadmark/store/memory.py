@@ -112,6 +112,9 @@ class _Records:
         self._version += 1
         return self._version
 
+    def lock(self, places: Iterable[tuple[tuple[str, ...], str]]) -> Operation[None]:
+        yield from ()
+
     def insert(self, record: Record, vectors: Any) -> Operation[None]:
         yield from ()
         self._put(record, vectors)

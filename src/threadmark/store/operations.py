@@ -7,7 +7,7 @@ operations of a `Backend`. Requests come in checked and with their vectors; noth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from threadmark._db.effects import Operation, Transaction
@@ -21,7 +21,7 @@ from threadmark.store.searching import found
 from threadmark.store.times import as_datetime, as_moment
 from threadmark.store.values import clone
 
-__all__ = ["Job", "Operations"]
+__all__ = ["Answers", "Job", "Operations"]
 
 _SWEPT_BY_PUT = 8
 _NAMESPACES_PAGE = 1_000
@@ -39,6 +39,19 @@ class Job:
 
     request: Request
     vectors: Any = None
+
+
+@dataclass(slots=True)
+class Answers:
+    """What the requests of a batch were answered. A batch that is started again goes on from here.
+
+    Attributes:
+        results: The answers; `None` before all requests were carried out.
+        read: The records that were read, and whose time to live begins anew.
+    """
+
+    results: list[Result] | None = None
+    read: list[Record] = field(default_factory=list)
 
 
 class Operations:
@@ -61,21 +74,31 @@ class Operations:
         self._semantic = semantic
         self._durable = durable
 
-    def batch(self, jobs: Sequence[Job]) -> Operation[list[Result]]:
+    def batch(self, jobs: Sequence[Job], answers: Answers | None = None) -> Operation[list[Result]]:
         """Carry out requests in order, all or none.
+
+        Args:
+            jobs: The requests.
+            answers: How far the batch has come, when it may be started again.
 
         Raises:
             StoreConflictError: A condition of a put does not hold.
         """
+        found = answers or Answers()
+        if found.results is None:
+            found.read = []
+            found.results = yield from self._carry_out(jobs, found.read)
+        if found.read:
+            # By itself, so that nobody who writes something else has to wait for it.
+            yield Transaction(self._backend.touch(found.read, self._now()))
+        return found.results
+
+    def _carry_out(self, jobs: Sequence[Job], touched: list[Record]) -> Operation[list[Result]]:
         if any(isinstance(job.request, Put) for job in jobs):
-            return (yield Transaction(self._write(jobs), self._durable))  # type: ignore[no-any-return]
-        touched: list[Record] = []
+            return (yield Transaction(self._write(jobs, touched), self._durable))  # type: ignore[no-any-return]
         if len(jobs) == 1:
-            results = yield from self._each(jobs, self._now(), touched)
-        else:
-            results = yield Transaction(self._each(jobs, self._now(), touched), read_only=True)
-        if touched:
-            yield Transaction(self._backend.touch(touched, self._now()))
+            return (yield from self._each(jobs, self._now(), touched))
+        results: list[Result] = yield Transaction(self._each(jobs, self._now(), touched), read_only=True)
         return results
 
     def sweep(self, limit: int) -> Operation[int]:
@@ -99,13 +122,12 @@ class Operations:
 
     # One request after the other
 
-    def _write(self, jobs: Sequence[Job]) -> Operation[list[Result]]:
+    def _write(self, jobs: Sequence[Job], touched: list[Record]) -> Operation[list[Result]]:
+        places = {(job.request.namespace, job.request.key) for job in jobs if isinstance(job.request, Put)}
+        yield from self._backend.lock(places)
         # The time is read inside the transaction: waiting for it may have taken a while.
         now = self._now()
-        touched: list[Record] = []
         results = yield from self._each(jobs, now, touched, writing=True)
-        if touched:
-            yield from self._backend.touch(touched, now)
         if any(isinstance(job.request, Put) and job.request.ttl for job in jobs):
             # Whoever adds what expires removes more of it than they add, so that it cannot pile up.
             yield from self._sweep(now, _SWEPT_BY_PUT + len(jobs))

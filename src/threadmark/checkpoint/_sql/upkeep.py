@@ -218,12 +218,16 @@ def copy_thread(index: Index, source: str, target: str) -> Operation[None]:
 
 def _copy_thread(index: Index, source: str, target: str) -> Operation[None]:
     sql = index.sql
-    found = yield Execute(sql.get_thread, (source, index.now))
+    there = {}
+    for thread_id in sorted({source, target}):
+        # Where threads are locked one by one, everybody locks them in this order, and no others later.
+        there[thread_id] = yield Execute(sql.find_thread, (thread_id,))
+    found = (yield Execute(sql.get_thread, (source, index.now))) if there[source] else []
     if not found:
         raise InvalidArgumentError(f"There is no thread {source!r} to copy.")
-    if (yield Execute(sql.get_thread, (target, index.now))):
+    if there[target] and (yield Execute(sql.get_thread, (target, index.now))):
         raise InvalidArgumentError(f"Thread {target!r} exists already. Copy to an id that is free.")
-    for (expired,) in (yield Execute(sql.find_thread, (target,))):
+    for (expired,) in there[target]:
         yield from delete_rows(index, expired)
     old = found[0][0]
     yield Execute(sql.copy_thread_row, (target, index.now, index.now, old))

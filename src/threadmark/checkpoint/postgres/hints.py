@@ -9,7 +9,7 @@ import json
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from threadmark._db.effects import ExecuteMany, Operation, Transaction
+from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
 from threadmark.checkpoint._sql.lists import Slices, read_slices
 from threadmark.checkpoint._sql.statements import Statements
 
@@ -34,6 +34,8 @@ def hinted(operation: Operation[T], sql: Statements) -> Operation[T]:
                 effect = replace(effect, body=hinted(effect.body, sql))
             elif isinstance(effect, ExecuteMany) and effect.sql == sql.create_value:
                 effect = replace(effect, params=[(*row, _hint_of(row)) for row in effect.params])
+            elif isinstance(effect, Execute) and effect.sql == sql.create_value:
+                effect = replace(effect, params=(*effect.params, _hint_of(effect.params)))
             try:
                 answer, error = (yield effect), None
             except Exception as failed:  # noqa: BLE001 - the operation decides what becomes of it

@@ -39,18 +39,18 @@ _CHUNK = ("text", "text", "bigint", "bigint", "bytea", "text", "bytea")
 
 _STEP = """
 WITH t AS (
-    SELECT t.thread, o.space, o.seq AS parent,
+    SELECT t.thread, t.thread_id, o.space, o.seq AS parent,
         t.status <> coalesce($6, t.status) OR t.updated < $7 - {fresh} AS stale
     FROM tm_threads t JOIN tm_heads o ON o.thread = t.thread AND o.ns = $2 AND o.branch = $3
     WHERE t.thread = $1 AND o.id = $4 AND (t.expires IS NULL OR t.expires > $7)
         AND (t.labels IS NULL OR t.status = coalesce($6, t.status) AND t.updated >= $7 - {fresh})
-        {lease} {ends}
+        {ends}
     FOR UPDATE OF t
-), h AS (
+) {lease}, h AS (
     UPDATE tm_heads h
     SET seq = (SELECT max(c.seq) FROM tm_checkpoints c WHERE c.thread = $1) + 1, id = $5
-    FROM t WHERE h.thread = $1 AND h.ns = $2 AND h.branch = $3 AND h.id = $4
-    RETURNING h.seq, t.space, t.parent, t.stale
+    FROM {locked} WHERE h.thread = $1 AND h.ns = $2 AND h.branch = $3 AND h.id = $4
+    RETURNING h.seq, {locked}.space, {locked}.parent, {locked}.stale
 ), u AS (
     UPDATE tm_threads u
     SET status = coalesce($6, u.status), updated = $7,
@@ -63,11 +63,10 @@ WITH t AS (
 ) {rest}
 SELECT h.seq FROM h
 """
-_LEASE = """
-        AND EXISTS (
-            SELECT 1 FROM tm_leases l WHERE l.thread_id = t.thread_id AND l.token = {token}::text FOR SHARE
-        )
-"""
+# Whoever locks a thread and its lease locks the thread first.
+_LEASE = """, k AS (
+    SELECT t.* FROM t JOIN tm_leases l ON l.thread_id = t.thread_id AND l.token = {token}::text FOR SHARE OF l
+)"""
 _RUN = """, r AS (
     INSERT INTO tm_runs (thread, run_id) SELECT $1, {run}::text FROM h ON CONFLICT DO NOTHING
 )"""
@@ -317,7 +316,8 @@ def _worded(names: Names, shape: _Shape) -> str:
         rest += _VALUES.format(values=marks.rows(shape.values, _VALUE))
     if shape.chunks:
         rest += _CHUNKS.format(chunks=marks.rows(shape.chunks, _CHUNK))
-    typed = _typed(_STEP.format(fresh=FRESH_MS, lease=lease, ends=ends, rest=rest))
+    locked = "k" if shape.lease else "t"
+    typed = _typed(_STEP.format(fresh=FRESH_MS, lease=lease, locked=locked, ends=ends, rest=rest))
     return names.worded(typed)
 
 

@@ -16,7 +16,7 @@ from threadmark.errors import MissingDependencyError
 from threadmark.store.backend import Record
 from threadmark.store.core import RecordStore
 from threadmark.store.indexing import Index
-from threadmark.store.operations import Job, Operations
+from threadmark.store.operations import Answers, Job, Operations
 from threadmark.store.ops import IndexConfig, Result, TTLConfig
 
 try:
@@ -194,8 +194,9 @@ class _Startable(Operations):
     def __init__(self, operations: Operations) -> None:
         self._inner = operations
 
-    def batch(self, jobs: Sequence[Job]) -> Operation[list[Result]]:
-        return Again(lambda: self._inner.batch(jobs))
+    def batch(self, jobs: Sequence[Job], answers: Answers | None = None) -> Operation[list[Result]]:
+        found = answers or Answers()
+        return Again(lambda: self._inner.batch(jobs, found))
 
     def sweep(self, limit: int) -> Operation[int]:
         return Again(lambda: self._inner.sweep(limit))

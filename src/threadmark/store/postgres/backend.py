@@ -5,10 +5,12 @@ What a statement says is in `statements`; this module decides which ones an oper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from threadmark._db.effects import Execute, ExecuteMany, Operation
+from threadmark._db.postgres_session import Unheard
 from threadmark._db.postgres_tables import Names
 from threadmark.store.backend import Hit, Record, Source, View
 from threadmark.store.indexing import WHOLE_VALUE, Index, record_words
@@ -23,6 +25,9 @@ __all__ = ["PostgresBackend"]
 _SCANNED_AT_ONCE = 1_000
 _BEFORE_ALL = -(2**63)
 _AFTER_ALL = 2**63 - 1
+_MOST_LOCKS = 32
+"""A server has room for about 64 locks of each connection. A batch that writes to more places than this takes
+one lock, for all of them: nobody else writes until it is done."""
 
 
 class PostgresBackend:
@@ -59,12 +64,29 @@ class PostgresBackend:
 
     def remove(self, records: Sequence[Record]) -> Operation[None]:
         yield from self._drop_vectors(records)
-        yield self._many(sql.REMOVE, [(record.seq,) for record in records])
+        yield self._execute(sql.REMOVE, ([record.seq for record in records],))
+
+    def lock(self, places: Iterable[tuple[tuple[str, ...], str]]) -> Operation[None]:
+        named = [(encode_namespace(namespace), encode_text(key)) for namespace, key in places]
+        if len(named) <= _MOST_LOCKS:
+            numbers = sorted(self._number(*place) for place in named)
+            yield Unheard(sql.LOCK_PLACES, (self._number(), numbers))
+        else:
+            yield Unheard(sql.LOCK_ALL_PLACES, (self._number(),))
+        if len(named) > 1:
+            namespaces, keys = map(list, zip(*named, strict=True))
+            yield Unheard(self._names.worded(sql.LOCK_ITEMS), (namespaces, keys))
+
+    def _number(self, *place: bytes) -> int:
+        """Return the number of the lock for a place; without one, for all of them."""
+        name = blake2b(self._names.table("items").encode(), digest_size=8)
+        for part in place:
+            name.update(len(part).to_bytes(8) + part)
+        return int.from_bytes(name.digest(), signed=True)
 
     def touch(self, records: Sequence[Record], now: int) -> Operation[None]:
-        # In one order everywhere, so that nobody waits for one another.
-        ordered = sorted(records, key=lambda record: record.seq)
-        yield self._many(sql.TOUCH, [(now, record.seq, record.version) for record in ordered])
+        seqs, versions = [record.seq for record in records], [record.version for record in records]
+        yield self._execute(sql.TOUCH, (now, seqs, versions))
 
     def _written(self, record: Record) -> tuple[Any, ...]:
         return written(record, record_words(record, self._fields))
@@ -80,7 +102,7 @@ class PostgresBackend:
 
     def _drop_vectors(self, records: Sequence[Record]) -> Operation[None]:
         if self._space is not None:
-            yield self._many(sql.DROP_VECTORS, [(record.seq,) for record in records])
+            yield self._execute(sql.DROP_VECTORS, ([record.seq for record in records],))
 
     # Reading
 

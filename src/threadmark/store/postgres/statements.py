@@ -80,12 +80,32 @@ REPLACE: Final = """
         ttl = $6, expires_at = $7, fields = $8
     WHERE seq = $9
 """
-REMOVE: Final = "DELETE FROM tm_items WHERE seq = $1"
-TOUCH: Final = "UPDATE tm_items SET expires_at = $1::bigint + ttl WHERE seq = $2 AND version = $3"
+REMOVE: Final = "DELETE FROM tm_items WHERE seq = ANY($1::bigint[])"
 ADD_VECTOR: Final = """
     INSERT INTO tm_vectors (seq, part, namespace, dims, embedding) VALUES ($1, $2, $3, $4, $5::text::vector)
 """
-DROP_VECTORS: Final = "DELETE FROM tm_vectors WHERE seq = $1"
+DROP_VECTORS: Final = "DELETE FROM tm_vectors WHERE seq = ANY($1::bigint[])"
+
+# Who locks several items locks them in the order of their keys, or leaves out those that are locked, so that
+# nobody waits for one another. What is not there yet cannot be locked: writers to the same places wait
+# for one another at numbers that stand for these.
+LOCK_PLACES: Final = """
+    SELECT pg_advisory_xact_lock_shared($1), pg_advisory_xact_lock(number) FROM unnest($2::bigint[]) AS number
+"""
+LOCK_ALL_PLACES: Final = "SELECT pg_advisory_xact_lock($1)"
+LOCK_ITEMS: Final = """
+    SELECT 1 FROM unnest($1::bytea[], $2::bytea[]) AS p (namespace, key)
+    JOIN tm_items i ON i.namespace = p.namespace AND i.key = p.key
+    ORDER BY i.namespace, i.key FOR UPDATE OF i
+"""
+TOUCH: Final = """
+    UPDATE tm_items i SET expires_at = $1::bigint + i.ttl FROM (
+        SELECT i.seq FROM unnest($2::bigint[], $3::bigint[]) AS r (seq, version)
+        JOIN tm_items i ON i.seq = r.seq AND i.version = r.version
+        ORDER BY i.namespace, i.key FOR UPDATE OF i
+    ) l
+    WHERE i.seq = l.seq
+"""
 
 # Reading
 
