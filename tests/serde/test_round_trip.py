@@ -69,6 +69,37 @@ def test_values_that_formats_like_to_bend_stay_straight(serde: JsonPlusSerialize
     assert same(serde.loads_typed(serde.dumps_typed(value)), value)
 
 
+dense = st.floats() | st.integers(0, 2**40) | st.text("aąłż", max_size=9) | st.binary(max_size=5)
+crowd = st.recursive(
+    dense,
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=60,
+)
+
+
+@MANY
+@given(before=st.lists(crowd), after=st.lists(crowd), buffer=st.binary(max_size=300), deep=st.integers(0, 12))
+def test_a_buffer_is_told_from_bytes_wherever_it_stands(
+    serde: JsonPlusSerializer, before: list[Any], after: list[Any], buffer: bytes, deep: int
+) -> None:
+    for found in (bytearray(buffer), memoryview(buffer), buffer):
+        value: Any = [*before, found, *after]
+        for level in range(deep):
+            value = {"k": value, "n": level / 7} if level % 2 else [value, level]
+        if type(found) is memoryview:
+            with pytest.raises(SerializationError):
+                serde.dumps_typed(value)
+        else:
+            assert same(serde.loads_typed(serde.dumps_typed(value)), value)
+
+
+@pytest.mark.parametrize("size", [0, 1, 250, 253, 254, 255, 256, 257, 2**16 - 3, 2**16 - 1, 2**16, 2**16 + 1])
+@pytest.mark.parametrize("around", [lambda x: [x], lambda x: {"k": x}, lambda x: [0.5] * 20 + [x]])
+def test_a_buffer_is_told_from_bytes_at_every_size(serde: JsonPlusSerializer, size: int, around: Any) -> None:
+    for value in (around(bytearray(size)), around(bytes(size)), around([bytearray(size)] * 9)):
+        assert same(serde.loads_typed(serde.dumps_typed(value)), value)
+
+
 @pytest.mark.parametrize("make", [str, lambda n: b"x" * n, lambda n: "ą" * (n // 2)])
 def test_a_hundred_megabytes_fit(serde: JsonPlusSerializer, make: Any) -> None:
     value = make(100_000_000) if make is not str else "x" * 100_000_000

@@ -18,7 +18,7 @@ import ormsgpack
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.known import KnownTypes
 from threadmark.checkpoint.serde.nesting import check_nesting
-from threadmark.checkpoint.serde.plain import holds_buffers, needs_only_keys, replace
+from threadmark.checkpoint.serde.plain import holds_buffers, may_hold_binary, needs_only_keys, replace
 from threadmark.errors import SerializationError
 
 __all__ = ["Builder", "Codec", "Decoder", "Encoder", "FindBuilder", "Level", "building"]
@@ -203,7 +203,9 @@ def _strict_packer(level: Level, default: Callable[[Any], Any]) -> Callable[[Any
             raised = _raised.take() or _native(error) or _NotStrict()
         else:
             # 0xC4 to 0xC6 are the heads of binary: MessagePack has one kind, Python has three.
-            if not (0xC4 in data or 0xC5 in data or 0xC6 in data) or not holds_buffers(value, len(data)):
+            if not (0xC4 in data or 0xC5 in data or 0xC6 in data):
+                return data
+            if not may_hold_binary(data) or not holds_buffers(value):
                 return data
             raised = _NotStrict()
         if at_top and isinstance(raised, _NotStrict):

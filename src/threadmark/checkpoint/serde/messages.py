@@ -54,6 +54,8 @@ KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
 """By kind number: the class, and its fields with their defaults in the order of their numbers."""
 
 _NUMBERS = {name: number for number, (name, _) in enumerate(KINDS)}
+_USUAL = {"content", "id"}
+"""The fields that are given most often."""
 _TEXT_OR_NONE = (str, type(None))
 _packb = ormsgpack.packb
 _new = object.__new__
@@ -67,6 +69,8 @@ def message_encoder(cls: Any) -> Encoder | None:
     fields = KINDS[number][1]
     as_model = model_encoder(cls)
     bits = {name: 1 << place for place, name in enumerate(fields)}
+    usual = bits["content"] | bits["id"]
+    count = len(fields)
     kind = fields["type"]
     more = [
         (place, name, default, type(default))
@@ -76,11 +80,15 @@ def message_encoder(cls: Any) -> Encoder | None:
 
     def encode(value: Any, level: Level) -> Ext:
         state = value.__dict__
-        given = 0
+        names = value.__pydantic_fields_set__
+        given = usual
         try:
-            for name in value.__pydantic_fields_set__:
-                given |= bits[name]
-            content, identity = state["content"], state["id"]
+            if names != _USUAL:
+                given = 0
+                for name in names:
+                    given |= bits[name]
+            content = state["content"]
+            identity = state["id"]
             parts = [number, given, content, identity]
             if (item := state["additional_kwargs"]) or item.__class__ is not dict:
                 parts += 1, item
@@ -97,7 +105,7 @@ def message_encoder(cls: Any) -> Encoder | None:
         except KeyError:
             return as_model(value, level)
         extra = value.__pydantic_extra__
-        if len(state) != len(bits) or extra or extra is None or value.__pydantic_private__:
+        if len(state) != count or extra or extra is None or value.__pydantic_private__:
             return as_model(value, level)
         if len(parts) == 4 and content.__class__ is str and identity.__class__ in _TEXT_OR_NONE:
             try:
