@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -108,6 +109,12 @@ async def test_of_ten_async_runs_that_saw_the_same_state_exactly_one_wins(saver:
     assert (await graph.aget_state(CONFIG)).values == winner
 
 
+def until_saved(graph: Any, node: str) -> None:
+    """Wait until a run's steps before a node that it is in are saved."""
+    while graph.get_state(CONFIG).next != (node,):
+        time.sleep(0.001)
+
+
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_a_run_that_was_overtaken_stops_before_its_next_node(saver: Any, durability: Any) -> None:
     inside, release = threading.Event(), threading.Event()
@@ -128,6 +135,8 @@ def test_a_run_that_was_overtaken_stops_before_its_next_node(saver: Any, durabil
     with ThreadPoolExecutor(1) as pool:
         overtaken = pool.submit(graph.invoke, {"log": ["slow"]}, CONFIG, durability=durability)
         assert inside.wait(30)
+        if durability != "exit":
+            until_saved(graph, "slow")
         quick = graph.invoke({"log": ["quick"]}, CONFIG)
         release.set()
         with pytest.raises(ThreadConflictError) as caught:
@@ -149,6 +158,7 @@ def test_an_edit_takes_part_in_the_race(saver: Any) -> None:
     with ThreadPoolExecutor(1) as pool:
         overtaken = pool.submit(graph.invoke, {"log": ["slow"]}, CONFIG)
         assert inside.wait(30)
+        until_saved(graph, "slow")
         graph.update_state(CONFIG, {"log": ["edited"]}, as_node="slow")
         release.set()
         with pytest.raises(ThreadConflictError):

@@ -96,12 +96,16 @@ class BaseCheckpointSaver(Upkeep, Branches, Threads, Leases, Generic[V]):
         serde: The serializer. The default is `JsonPlusSerializer()`.
 
     Attributes:
-        commit_inline: Whether a sync `commit` is quick enough to call where it is needed, rather
-            than beside the next superstep. True for what is on this machine.
+        commit_inline: Whether a `commit` is so quick that it is called where it is needed, rather than
+            beside the next superstep.
+        commits_waiting: With durability "async", how many commits of a run may wait in line while others
+            are under way. More than 0 pays for a saver whose `commit_many` saves them in one go; what is
+            shown of a run then waits for the line.
     """
 
     serde: SerializerProtocol
     commit_inline: bool = False
+    commits_waiting: int = 0
 
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -263,6 +267,28 @@ class BaseCheckpointSaver(Upkeep, Branches, Threads, Leases, Generic[V]):
         if isinstance(prepared, Commit):
             await self.aput(*_put_arguments(prepared))
         return None
+
+    def commit_many(self, prepared: Sequence[Prepared]) -> Head | None:
+        """Save commits of one run that follow each other, in order, and return the head that is next.
+
+        The default saves one after the other. A saver that can saves all of them in one transaction.
+
+        Raises:
+            ThreadConflictError: The head is not the one that a commit expects. It and what follows it is
+                not saved.
+            ThreadDeletedError: The thread was deleted in the meantime.
+        """
+        head: Head | None = None
+        for one in prepared:
+            head = self.commit(one) or head
+        return head
+
+    async def acommit_many(self, prepared: Sequence[Prepared]) -> Head | None:
+        """Async `commit_many`."""
+        head: Head | None = None
+        for one in prepared:
+            head = await self.acommit(one) or head
+        return head
 
     def _detached(self, commit: Commit | TaskCommit) -> Commit | TaskCommit:
         """Return a commit with copies of the new values, made by the serializer."""

@@ -66,6 +66,10 @@ class Rule:
 
 LATEST = Rule(automatic=False)
 
+ON_ITS_WAY = 60_000
+"""For how many milliseconds the first checkpoint of a sub-graph's run may be stored before the one that it
+started from."""
+
 
 class Plan(NamedTuple):
     """What is to be done with a thread's tree.
@@ -167,11 +171,16 @@ def _nearest(by_seq: Mapping[int, Node], kept: set[int], seq: int | None) -> int
 
 
 def _drop_orphans(by_seq: Mapping[int, Node], kept: set[int]) -> None:
-    """Drop the checkpoints of sub-graph runs whose starting checkpoint is not kept."""
+    """Drop the checkpoints of sub-graph runs whose starting checkpoint is not kept. One that is not stored
+    may still be on its way, unless the sub-graph's checkpoint has been waiting for it for long.
+    """
+    stored = {(node.ns, node.id) for node in by_seq.values()}
+    recent = max((node.created for node in by_seq.values()), default=0) - ON_ITS_WAY
     alive = {(by_seq[seq].ns, by_seq[seq].id) for seq in kept}
     outermost_first: Callable[[int], int] = lambda seq: by_seq[seq].ns.count("|")  # noqa: E731
     for seq in sorted(kept, key=outermost_first):
         node = by_seq[seq]
-        if ":" in node.ns and any(parent not in alive for parent in node.parents.items()):
+        missed = [parent for parent in node.parents.items() if parent not in alive]
+        if ":" in node.ns and any(parent in stored or node.created < recent for parent in missed):
             kept.discard(seq)
             alive.discard((node.ns, node.id))

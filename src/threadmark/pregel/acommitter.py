@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from threadmark.checkpoint.base import Commit, Loaded, TaskCommit
@@ -20,18 +21,23 @@ class AsyncCommitter(Committer):
     def __init__(self, session: Session, loaded: Loaded, outer: Any = None) -> None:
         super().__init__(session, loaded, outer)
         self.lock = asyncio.Lock()
+        self.line: list[Any] = []
 
     async def take(self, work: Commit | TaskCommit) -> None:
         """Save a commit, or have it saved while the run goes on."""
         async with self.lock:
-            await self.settle()
-            prepared = self.prepare(work)
-            if self.outer is not None:
-                self.hold(prepared)
-            elif self.durability == "async":
-                self.under_way = asyncio.ensure_future(self.write(prepared))
+            if self.may_wait(work):
+                await self.get_in_line(work)
             else:
-                await until_done(asyncio.ensure_future(self.write(prepared)))
+                await self.settle()
+                prepared = self.prepare(work)
+                if self.outer is not None:
+                    self.hold(prepared)
+                elif self.saver.commit_inline:
+                    await self.write(prepared)
+                else:
+                    await until_done(asyncio.ensure_future(self.write(prepared)))
+            self.started = time.perf_counter()
 
     async def write(self, prepared: Any) -> None:
         """Save a prepared commit, and then what sub-graphs have waiting."""
@@ -39,6 +45,32 @@ class AsyncCommitter(Committer):
         waiting, self.waiting = self.waiting, []
         for held in waiting:
             await self.saver.acommit(held)
+
+    async def get_in_line(self, work: Commit | TaskCommit) -> None:
+        """Put a commit in line, behind those that are under way."""
+        if not self.foresees or len(self.line) >= self.saver.commits_waiting or self.ended:
+            await self.settle()
+        self.line.append(self.prepare(work))
+        self.foresee(work)
+        if self.under_way is None:
+            self.under_way = asyncio.ensure_future(self.write_line())
+
+    @property
+    def ended(self) -> bool:
+        """Whether what was under way has come to its end."""
+        return self.under_way is not None and self.under_way.done()
+
+    async def write_line(self) -> None:
+        """Save what is in line, until nothing is."""
+        while self.line:
+            line, self.line = self.line, []
+            try:
+                moved = await self.saver.acommit_many(line)
+            except BaseException:
+                self.line = []
+                raise
+            if not self.foresees:
+                self.head = moved or self.head
 
     async def drain(self) -> None:
         """Wait for what is being saved; raise what went wrong."""
@@ -52,8 +84,13 @@ class AsyncCommitter(Committer):
             await until_done(under_way)
 
     async def check(self) -> None:
-        """Raise what went wrong with a commit that has ended meanwhile."""
-        if self.under_way is not None and self.under_way.done():
+        """Raise what went wrong with commits that have ended meanwhile."""
+        if self.ended:
+            await self.drain()
+
+    async def before_showing(self) -> None:
+        """Wait for the line: what is shown of a run is saved."""
+        if self.saver.commits_waiting:
             await self.drain()
 
     async def close(self) -> None:

@@ -67,6 +67,8 @@ async def adrive(run: Run, session: Session) -> AsyncIterator[Chunk]:
                 elif isinstance(command, Stop):
                     answer = await runner.stop(command.patient)
                 elif not abandoned:
+                    if committer is not None:
+                        await committer.before_showing()
                     for chunk in deliver(command.chunks, session):
                         yield chunk
             except GeneratorExit:

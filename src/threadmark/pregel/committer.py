@@ -1,15 +1,19 @@
 """How a run's commits reach its saver: in order, prepared in the run's own thread, never lost silently.
 
-With durability "async" one commit may be under way while the next superstep runs; the one after it waits.
-So the queue is bounded, order is kept, and an error surfaces before another node starts. Values are encoded
-before a commit leaves the run's thread, so what a later node changes in place cannot leak into it.
+With durability "async" a commit may be under way while the next superstep runs, and the one after it waits.
+Where a saver can save several in one go, a commit is waited for, unless the superstep was quicker than
+saving is: then a short line forms, and is saved as one. So a run that was overtaken learns it before its
+next node, but for a few that take no time. The run's first commit is waited for in any case. Order is
+kept, and an error surfaces before another node starts. Values are encoded before a commit gets in line, so
+what a later node changes in place cannot leak into it.
 
 With durability "exit" a sub-graph's commits wait for those of the graph around it.
 """
 
 from __future__ import annotations
 
-from threading import RLock
+import time
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any
 
 from threadmark.checkpoint.base import Commit, Head, Loaded, TaskCommit
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Committer", "SyncCommitter"]
 
+QUICK = 0.0005
+"""Seconds. A superstep that takes less is over sooner than it is saved."""
+
 
 class Committer:
     """What both kinds share: the head that this run last saw, and the commits of sub-graphs that wait.
@@ -28,12 +35,16 @@ class Committer:
         session: The run that saves.
         loaded: What was loaded at its start.
         outer: The committer of the graph around it.
+
+    Attributes:
+        started: When the superstep began that runs now; `None` before the first commit.
     """
 
     def __init__(self, session: Session, loaded: Loaded, outer: Any = None) -> None:
         assert session.saver is not None
         self.saver = session.saver
         self.head: Head | None = loaded.head
+        self.started: float | None = None
         self.memo = loaded.memo
         self.durability = session.durability
         self.lease = session.lease
@@ -49,6 +60,33 @@ class Committer:
         if isinstance(work, Commit):
             work.memo = self.memo
         return self.saver.prepare(work)
+
+    def may_wait(self, work: Commit | TaskCommit) -> bool:
+        """Tell whether the commit that comes now may be saved beside the next superstep."""
+        if self.durability != "async" or self.saver.commit_inline:
+            return False
+        if not self.saver.commits_waiting:
+            return self.started is not None or self.head is None
+        # What is saved ahead of its superstep is saved for good: somebody may go by it at once.
+        return (
+            isinstance(work, Commit)
+            and self.started is not None
+            and time.perf_counter() - self.started < QUICK
+        )
+
+    @property
+    def foresees(self) -> bool:
+        """Whether it is known which head a commit leaves behind, so that the next one need not wait for it.
+        Only the saver can tell the birth mark of a new thread.
+        """
+        head = self.head
+        return self.saver.commits_waiting > 0 and head is not None and head.incarnation is not None
+
+    def foresee(self, work: Commit | TaskCommit) -> None:
+        """Take note of the head that a commit in line will leave behind, if that is known."""
+        if self.foresees and isinstance(work, Commit):
+            assert self.head is not None
+            self.head = Head(self.head.incarnation, work.checkpoint["id"], self.head.branch)
 
     def hold(self, prepared: Any) -> None:
         """Keep a commit of this sub-graph until the graph around it has saved."""
@@ -67,28 +105,70 @@ class SyncCommitter(Committer):
     def __init__(self, session: Session, loaded: Loaded, outer: Any = None) -> None:
         super().__init__(session, loaded, outer)
         self.lock = RLock()
+        self.gate = Lock()
+        self.line: list[Any] = []
+        self.writing = False
 
     def take(self, work: Commit | TaskCommit) -> None:
         """Save a commit, or have it saved while the run goes on."""
         with self.lock:
-            self.drain()
-            prepared = self.prepare(work)
-            if self.outer is not None:
-                self.hold(prepared)
-            elif self.durability == "async" and not self.saver.commit_inline:
-                if self.pool is None:
-                    from concurrent.futures import ThreadPoolExecutor
-
-                    self.pool = ThreadPoolExecutor(1, "threadmark-commit")
-                self.under_way = self.pool.submit(self.write, prepared)
+            if self.may_wait(work):
+                self.get_in_line(work)
             else:
-                self.write(prepared)
+                self.drain()
+                prepared = self.prepare(work)
+                if self.outer is not None:
+                    self.hold(prepared)
+                else:
+                    self.write(prepared)
+            self.started = time.perf_counter()
 
     def write(self, prepared: Any) -> None:
         """Save a prepared commit, and then what sub-graphs have waiting."""
         self.head = self.saver.commit(prepared) or self.head
         while self.waiting:
             self.saver.commit(self.waiting.pop(0))
+
+    def get_in_line(self, work: Commit | TaskCommit) -> None:
+        """Put a commit in line, behind those that are under way."""
+        if not self.foresees or len(self.line) >= self.saver.commits_waiting:
+            self.drain()
+        else:
+            self.check()
+        prepared = self.prepare(work)
+        self.foresee(work)
+        with self.gate:
+            if self.writing:
+                self.line.append(prepared)
+                return
+        self.drain()
+        self.line, self.writing = [prepared], True
+        self.under_way = self.writer().submit(self.write_line)
+
+    def writer(self) -> ThreadPoolExecutor:
+        """Return the thread that saves."""
+        if self.pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self.pool = ThreadPoolExecutor(1, "threadmark-commit")
+        return self.pool
+
+    def write_line(self) -> None:
+        """Save what is in line, until nothing is."""
+        while True:
+            with self.gate:
+                line, self.line = self.line, []
+                if not line:
+                    self.writing = False
+                    return
+            try:
+                moved = self.saver.commit_many(line)
+            except BaseException:
+                with self.gate:
+                    self.line, self.writing = [], False
+                raise
+            if not self.foresees:
+                self.head = moved or self.head
 
     def drain(self) -> None:
         """Wait for what is being saved; raise what went wrong."""
@@ -98,8 +178,13 @@ class SyncCommitter(Committer):
                 under_way.result()
 
     def check(self) -> None:
-        """Raise what went wrong with a commit that has ended meanwhile."""
+        """Raise what went wrong with commits that have ended meanwhile."""
         if self.under_way is not None and self.under_way.done():
+            self.drain()
+
+    def before_showing(self) -> None:
+        """Wait for the line: what is shown of a run is saved."""
+        if self.saver.commits_waiting:
             self.drain()
 
     def close(self) -> None:

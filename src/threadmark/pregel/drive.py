@@ -81,6 +81,8 @@ def drive(run: Run, session: Session) -> Iterator[Chunk]:
                 elif isinstance(command, Stop):
                     answer = runner.stop()
                 elif not abandoned:
+                    if committer is not None:
+                        committer.before_showing()
                     yield from deliver(command.chunks, session)
             except GeneratorExit:
                 error, abandoned = Abandoned(), True

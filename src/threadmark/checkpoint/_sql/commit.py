@@ -1,10 +1,14 @@
-"""Saves a commit in one transaction: compares the head, writes what is new, moves the head."""
+"""Saves commits in one transaction: compares the head, writes what is new, moves the head.
+
+Several commits of one run that follow each other are saved together: what the first finds out about the
+thread holds for the next, and rows of one kind wait in line until something has to be read.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
@@ -52,63 +56,133 @@ class Committing:
         return self.index.rows
 
 
-def commit(task: Committing) -> Operation[Head | None]:
-    """Save a commit.
+@dataclass(slots=True)
+class Batch:
+    """A transaction that saves commits.
+
+    Attributes:
+        place: Thread, namespace and branch of the last commit.
+        at: Where that branch stands once what is in line is written.
+        waiting: Rows in line, by statement.
+        head: The move of the head that is in line.
+        lists: Where the lists of this transaction are, by channel and version.
+        noted: The run whose work on the thread was noted in this transaction.
+    """
+
+    place: tuple[str, str, str] | None = None
+    at: Standing = field(default_factory=Standing)
+    waiting: dict[str, list[Any]] = field(default_factory=dict)
+    head: tuple[str, tuple[Any, ...]] | None = None
+    lists: dict[Any, Slices] = field(default_factory=dict)
+    noted: str | None = None
+
+    def add(self, statement: str, row: tuple[Any, ...]) -> None:
+        """Put a row in line."""
+        rows = self.waiting.get(statement)
+        if rows is None:
+            self.waiting[statement] = [row]
+        else:
+            rows.append(row)
+
+    def flush(self) -> Operation[None]:
+        """Write what is in line. Whoever reads what a commit may have changed does this first."""
+        for statement, rows in self.waiting.items():
+            yield ExecuteMany(statement, rows) if len(rows) > 1 else Execute(statement, rows[0])
+        self.waiting = {}
+        if self.head is not None:
+            yield Execute(*self.head)
+            self.head = None
+
+
+def commit(tasks: Sequence[Committing]) -> Operation[Head | None]:
+    """Save commits of one run that follow each other: all of them, or none.
 
     Returns:
         The head that the next commit must find; `None` when only writes were saved.
 
     Raises:
-        ThreadConflictError: The head is not the one that the commit expects.
-        ThreadDeletedError: The thread, or the checkpoint that the commit follows, is not there.
+        ThreadConflictError: The head is not the one that the first commit expects.
+        ThreadDeletedError: The thread, or the checkpoint that a commit follows, is not there.
     """
-    moved, lists = yield Transaction(_commit(task), task.work.durable)
+    moved, lists = yield Transaction(_commit_all(tasks), any(task.work.durable for task in tasks))
     # Only now is it certain what is stored.
-    memo = task.work.memo
-    memo.run_id = task.work.run_id
+    for task in tasks:
+        task.work.memo.run_id = task.work.run_id
     if lists:
-        memo.keys = {**_without_followed(task.work, memo.keys or {}), **lists}
+        memo = next(task.work.memo for task in reversed(tasks) if task.work.checkpoint_id is not None)
+        memo.keys = _without_followed(tasks, {**(memo.keys or {}), **lists})
     return moved  # type: ignore[no-any-return]
 
 
-def _without_followed(work: EncodedCommit, known: dict[Any, Slices]) -> dict[Any, Slices]:
-    followed = {(v.channel, v.data.follows) for v in work.values if isinstance(v.data, Recipe)}
+def _without_followed(tasks: Sequence[Committing], known: dict[Any, Slices]) -> dict[Any, Slices]:
+    values = (value for task in tasks for value in task.work.values)
+    followed = {(v.channel, v.data.follows) for v in values if isinstance(v.data, Recipe)}
     return {key: slices for key, slices in known.items() if key not in followed}
 
 
-def _commit(task: Committing) -> Operation[tuple[Head | None, dict[Any, Slices]]]:
+def _commit_all(tasks: Sequence[Committing]) -> Operation[tuple[Head | None, dict[Any, Slices]]]:
+    batch = Batch()
+    moved: Head | None = None
+    for task in tasks:
+        moved = (yield from _commit(task, batch)) or moved
+    yield from batch.flush()
+    last = tasks[-1]
+    if moved is not None and last.options.history == "latest":
+        yield from prune_rows(last.index, batch.at.thread or 0, last.work.thread_id, _latest)
+    return moved, batch.lists
+
+
+def _commit(task: Committing, batch: Batch) -> Operation[Head | None]:
     # The usual superstep is saved here; what is not usual has functions of its own below.
     sql, work = task.sql, task.work
-    at = yield from find_standing(sql, work.thread_id, work.ns, work.branch, task.index.now)
+    at = yield from _standing(task, batch)
     check_head(work, at)
-    if work.lease is not None:
-        yield from check_lease(sql, work.thread_id, work.lease)
     parent = None
     if work.parent_id is not None:
-        parent = at.seq if work.parent_id == at.tip else (yield from number_of(sql, work, at, work.parent_id))
-    if work.base_id is not None and work.base_id != work.parent_id:
-        yield from number_of(sql, work, at, work.base_id)
+        parent = at.seq if work.parent_id == at.tip else (yield from _number(task, batch, work.parent_id))
+    if work.base_id is not None and work.base_id != work.parent_id and work.base_id != at.tip:
+        yield from _number(task, batch, work.base_id)
     if parent is not None and work.writes:
-        yield from _save_writes(task, at, parent)
+        _save_writes(task, batch, parent)
     if at.thread is None:
         at = Standing(thread=(yield from _create_thread(task, at)))
     elif _is_stale(task, at):
         yield from _touch(task, at)
+        at = at._replace(updated=task.index.now, status=_status(task, at))
+    batch.at = at
     if work.checkpoint_id is None:
-        return None, {}
+        return None
     seq, space = at.last + 1, at.space
     if space is None:
         space = (yield from space_of(sql, at.thread or 0, work.ns)) or seq
-    if work.head is not None or not (yield from _replace(task, at, parent, space)):
+    if work.head is not None or not (yield from _replace(task, batch, parent, space)):
         row = (at.thread, seq, space, work.checkpoint_id, parent, task.index.now, *work.body, *work.metadata)
-        yield Execute(sql.create_checkpoint, row)
-        yield from _move_head(task, at, parent, seq, space)
-    lists = yield from _save_values(task, at, space)
-    if work.run_id is not None and work.run_id != work.memo.run_id:
+        batch.add(sql.create_checkpoint, row)
+        yield from _move_head(task, batch, parent, seq, space)
+    yield from _save_values(task, batch, space)
+    if work.run_id is not None and work.run_id not in (work.memo.run_id, batch.noted):
         yield Execute(sql.note_run, (at.thread, work.run_id))
-    if task.options.history == "latest":
-        yield from prune_rows(task.index, at.thread or 0, work.thread_id, _latest)
-    return Head(at.incarnation, work.checkpoint_id, work.branch), lists
+        batch.noted = work.run_id
+    return Head(at.incarnation, work.checkpoint_id, work.branch)
+
+
+def _standing(task: Committing, batch: Batch) -> Operation[Standing]:
+    """Find where the branch of a commit stands, and make sure that the run may write to it."""
+    work = task.work
+    place = (work.thread_id, work.ns, work.branch)
+    if batch.place == place:
+        return batch.at
+    yield from batch.flush()
+    at = yield from find_standing(task.sql, *place, task.index.now)
+    if work.lease is not None:
+        yield from check_lease(task.sql, work.thread_id, work.lease)
+    batch.place, batch.at, batch.lists = place, at, {}
+    return at
+
+
+def _number(task: Committing, batch: Batch, checkpoint_id: str) -> Operation[int]:
+    yield from batch.flush()
+    return (yield from number_of(task.sql, task.work, batch.at, checkpoint_id))
 
 
 def _latest(nodes: Sequence[Node], heads: Sequence[HeadNode]) -> Plan:
@@ -150,76 +224,72 @@ def _touch(task: Committing, at: Standing) -> Operation[None]:
 # The rows
 
 
-def _save_writes(task: Committing, at: Standing, seq: int) -> Operation[None]:
-    thread = at.thread
-    rows = [(thread, seq, w.task_id, w.idx, w.channel, *w.data, w.task_path) for w in task.work.writes]
-    special = [row for row in rows if row[3] < 0]
-    if special:
-        rows = [row for row in rows if row[3] >= 0]
-        yield ExecuteMany(task.sql.replace_write, special)
-    if rows:
-        yield ExecuteMany(task.sql.add_write, rows)
+def _save_writes(task: Committing, batch: Batch, seq: int) -> None:
+    thread, sql = batch.at.thread, task.sql
+    for w in task.work.writes:
+        statement = sql.add_write if w.idx >= 0 else sql.replace_write
+        batch.add(statement, (thread, seq, w.task_id, w.idx, w.channel, *w.data, w.task_path))
 
 
-def _replace(task: Committing, at: Standing, parent: int | None, space: int) -> Operation[bool]:
+def _replace(task: Committing, batch: Batch, parent: int | None, space: int) -> Operation[bool]:
     """Put a checkpoint in the place of an earlier one of its id; tell whether there is one."""
-    sql, work = task.sql, task.work
-    for (seq,) in (yield Execute(sql.find_number, (at.thread, space, work.checkpoint_id))):
-        yield Execute(sql.replace_checkpoint, (parent, *work.body, *work.metadata, at.thread, seq))
+    yield from batch.flush()
+    sql, work, thread = task.sql, task.work, batch.at.thread
+    for (seq,) in (yield Execute(sql.find_number, (thread, space, work.checkpoint_id))):
+        yield Execute(sql.replace_checkpoint, (parent, *work.body, *work.metadata, thread, seq))
         return True
     return False
 
 
-def _move_head(task: Committing, at: Standing, parent: int | None, seq: int, space: int) -> Operation[None]:
-    sql, work = task.sql, task.work
+def _move_head(task: Committing, batch: Batch, parent: int | None, seq: int, space: int) -> Operation[None]:
+    sql, work, at = task.sql, task.work, batch.at
+    assert at.thread is not None
+    batch.at = at._replace(last=seq, space=space, seq=seq, tip=work.checkpoint_id)
     if at.tip is None:
         row = (at.thread, work.ns, work.branch, space, seq, work.checkpoint_id, False)
         yield Execute(sql.create_head, row)
         return
-    yield Execute(sql.move_head, (seq, work.checkpoint_id, at.thread, work.ns, work.branch))
+    batch.head = (sql.move_head, (seq, work.checkpoint_id, at.thread, work.ns, work.branch))
     if at.seq is not None and at.seq != parent:
-        yield from name_tip(sql, at.thread or 0, work.ns, (space, at.seq, at.tip))
+        yield from batch.flush()
+        yield from name_tip(sql, at.thread, work.ns, (space, at.seq, at.tip))
 
 
-def _save_values(task: Committing, at: Standing, space: int) -> Operation[dict[Any, Slices]]:
-    """Save the values, and return where the lists among them are."""
-    lists: dict[Any, Slices] = {}
-    created = []
+def _save_values(task: Committing, batch: Batch, space: int) -> Operation[None]:
     for value in task.work.values:
         short = shorten(value.version)
-        if not value.certain and (yield from _is_stored(task, at, space, value)):
+        if not value.certain and (yield from _is_stored(task, batch, space, value)):
             continue
+        sliced = isinstance(value.data, Recipe)
         if isinstance(value.data, tuple):
             data = value.data
             if data[0] == "empty":
                 continue
         else:
-            slices = yield from _save_list(task, at, space, value, value.data)
-            lists[value.channel, value.version] = slices
+            slices = yield from _save_list(task, batch, space, value, value.data)
+            batch.lists[value.channel, value.version] = slices
             data = write_slices(slices)
             if task.rows.seals:
                 row = value_row(task.work.thread_id, task.work.ns, value.channel, value.version)
                 data = task.rows.seal(row, data)
-        sliced = isinstance(value.data, Recipe)
-        created.append((at.thread, space, short, value.channel, sliced, *data))
-    if created:
-        yield ExecuteMany(task.sql.create_value, created)
-    return lists
+        batch.add(task.sql.create_value, (batch.at.thread, space, short, value.channel, sliced, *data))
 
 
-def _is_stored(task: Committing, at: Standing, space: int, value: EncodedValue) -> Operation[bool]:
+def _is_stored(task: Committing, batch: Batch, space: int, value: EncodedValue) -> Operation[bool]:
+    yield from batch.flush()
     wanted = json.dumps([[space, shorten(value.version), value.channel]])
-    return bool((yield Execute(task.sql.get_values, (wanted, at.thread))))
+    return bool((yield Execute(task.sql.get_values, (wanted, batch.at.thread))))
 
 
 def _save_list(
-    task: Committing, at: Standing, space: int, value: EncodedValue, recipe: Recipe
+    task: Committing, batch: Batch, space: int, value: EncodedValue, recipe: Recipe
 ) -> Operation[Slices]:
-    source = Source(task.sql, task.rows, at.thread or 0, task.work.thread_id)
+    source = Source(task.sql, task.rows, batch.at.thread or 0, task.work.thread_id)
     place = ListPlace(source, space, task.work.ns, value.channel)
-    known: dict[Any, Slices] = task.work.memo.keys or {}
-    old = known.get((value.channel, recipe.follows), [])
+    key = (value.channel, recipe.follows)
+    old = batch.lists.get(key) or (task.work.memo.keys or {}).get(key, [])
     if not old and recipe.follows is not None:
+        yield from batch.flush()
         old = yield from stored_slices(place, recipe.follows)
     return (yield from store_list(place, value.version, recipe, old))
 

@@ -141,8 +141,9 @@ class SqlSaver(OwnSaver):
     def _body(self, bare: Checkpoint, around: Surroundings) -> Encoded:
         return self._codec.dumps(packed(bare, around), "checkpoint")
 
-    def _committing(self, prepared: Prepared) -> Operation[Head | None]:
-        return commit(Committing(self._index(), prepared, self._options))
+    def _committing(self, *prepared: Prepared) -> Operation[Head | None]:
+        index = self._index()
+        return commit([Committing(index, one, self._options) for one in prepared])
 
     def commit(self, prepared: Prepared) -> Head | None:
         """Save what `prepare` returned in one transaction, and return the head that is next.

@@ -151,8 +151,9 @@ class PostgresSaver(SqlSaver):
             return Again(lambda: load(self._reading(), address))
         return Again(lambda: open_tip(self._reading(), address, self._names))
 
-    def _committing(self, prepared: Prepared) -> Operation[Head | None]:
-        saving = _Saving(Committing(self._index(), prepared, self._options), self._names)
+    def _committing(self, *prepared: Prepared) -> Operation[Head | None]:
+        (one,) = prepared
+        saving = _Saving(Committing(self._index(), one, self._options), self._names)
         return Again(saving.operation)
 
     def _known(self, address: Address, checkpoint: Checkpoint) -> Operation[Any]:
@@ -218,7 +219,7 @@ class _Saving:
         if head is not None:
             return head
         try:
-            return (yield from hinted(commit(self._task), self._task.sql))
+            return (yield from hinted(commit([self._task]), self._task.sql))
         except ThreadConflictError as error:
             # What won may be what we sent before the connection broke.
             if not self._in_doubt or error.found != self._task.work.checkpoint_id:

@@ -227,7 +227,7 @@ STATEMENTS = Statements(
         WHERE (expires IS NULL OR expires > ?1) AND (updated, thread) < (?2, ?3)
         ORDER BY updated DESC, thread DESC LIMIT ?4
     """,
-    note_run="INSERT OR IGNORE INTO tm_runs (thread, run_id) VALUES (?, ?)",
+    note_run="INSERT INTO tm_runs (thread, run_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
     create_value="""
         INSERT INTO tm_values (thread, space, version, channel, sliced, tag, data)
         VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -263,8 +263,9 @@ STATEMENTS = Statements(
             )
     """,
     add_write="""
-        INSERT OR IGNORE INTO tm_writes (thread, seq, task_id, idx, channel, tag, data, path)
+        INSERT INTO tm_writes (thread, seq, task_id, idx, channel, tag, data, path)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT DO NOTHING
     """,
     replace_write="""
         INSERT OR REPLACE INTO tm_writes (thread, seq, task_id, idx, channel, tag, data, path)
