@@ -222,19 +222,25 @@ class MultipleInterruptsError(ThreadmarkError, RuntimeError):
 
 
 class GraphChangedError(ThreadmarkError):
-    """A saved thread waits for a node that the graph no longer has.
+    """A saved thread waits for a node or a join that the graph no longer has.
 
     Attributes:
-        nodes: The names that are missing.
+        nodes: The names of nodes that are missing.
+        joins: The joins that are missing and partly done: the nodes that each waits for, and the one after.
     """
 
-    def __init__(self, nodes: Sequence[str]) -> None:
+    def __init__(self, nodes: Sequence[str], joins: Sequence[tuple[Sequence[str], str]] = ()) -> None:
         names = ", ".join(map(repr, nodes))
+        edges = ", ".join(f"add_edge({list(starts)!r}, {end!r})" for starts, end in joins)
         super().__init__(
             f"The thread waits for {names}, which this graph does not have. Bring the node back, or map "
             f"it with compile(renames={{{nodes[0]!r}: 'new_name'}})."
+            if nodes
+            else f"The thread has done a part of {edges}, which this graph does not have. Bring the edge "
+            f"back until the thread has come to its end, or begin anew with an input."
         )
         self.nodes = tuple(nodes)
+        self.joins = tuple((tuple(starts), end) for starts, end in joins)
 
 
 class GraphMismatchError(ThreadmarkError):

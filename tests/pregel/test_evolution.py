@@ -91,6 +91,84 @@ def test_half_of_a_join_whose_nodes_were_renamed_is_kept(saver: Any, defer: bool
     assert result == {"log": ["quick", "step", "slow", "joined"]}
 
 
+def meeting(
+    starts: list[str], saver: Any, names: tuple[str, ...] = ("quick", "slow"), late: bool = False
+) -> Any:
+    """Return a graph whose node `slow` asks, `late` in the second superstep, and whose `end` waits for some."""
+    builder = StateGraph(State).add_node("end", lambda state: {"log": ["end"]})
+    for name in names:
+        asks = name == "slow"
+        builder.add_node(name, lambda state, asks=asks: {"log": [interrupt("?") if asks else "quick"]})
+        builder.add_edge("quick" if late and asks else START, name)
+    return builder.add_edge(starts, "end").compile(saver)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_half_of_a_join_that_joins_differently_now_is_refused_and_not_forgotten(
+    saver: Any, late: bool
+) -> None:
+    three = ("quick", "quick2", "slow")
+    before = meeting(["quick", "slow"], saver, three, late)
+    before.invoke({"log": []}, CONFIG)
+    after = meeting(["quick", "slow", "quick2"], saver, three, late)
+    with pytest.raises(GraphChangedError) as caught:
+        after.invoke(Command(resume="yes"), CONFIG)
+    assert (caught.value.nodes, caught.value.joins) == ((), ((("quick", "slow"), "end"),))
+    assert "end" in before.invoke(Command(resume="yes"), CONFIG)["log"]
+
+
+def test_a_join_that_names_its_nodes_in_another_order_is_the_same(saver: Any) -> None:
+    meeting(["quick", "slow"], saver).invoke({"log": []}, CONFIG)
+    result = meeting(["slow", "quick"], saver).invoke(Command(resume="slow"), CONFIG)
+    assert result == {"log": ["quick", "slow", "end"]}
+
+
+def test_a_node_with_a_plus_in_its_name_can_be_waited_for(saver: Any) -> None:
+    graph = meeting(["qu+ick", "slow"], saver, ("qu+ick", "slow"))
+    graph.invoke({"log": []}, CONFIG)
+    assert graph.invoke(Command(resume="slow"), CONFIG) == {"log": ["quick", "slow", "end"]}
+
+
+@pytest.mark.parametrize("defer", [False, True])
+def test_a_node_may_be_deferred_from_one_deploy_to_the_next(saver: Any, defer: bool) -> None:
+    joining("join", saver, defer=defer).invoke({"log": []}, CONFIG)
+    changed = joining("join", saver, defer=not defer)
+    assert changed.invoke(Command(resume="slow"), CONFIG) == {"log": ["quick", "step", "slow", "joined"]}
+
+
+@pytest.mark.parametrize("defer", [False, True])
+def test_a_node_that_is_next_may_be_deferred_from_one_deploy_to_the_next(saver: Any, defer: bool) -> None:
+    def graph(defer: bool) -> Any:
+        builder = StateGraph(State).add_node("only", lambda state: {"log": ["only"]}, defer=defer)
+        return builder.add_edge(START, "only").compile(saver, interrupt_before=["only"])
+
+    graph(defer).invoke({"log": []}, CONFIG)
+    assert graph(not defer).invoke(None, CONFIG) == {"log": ["only"]}
+
+
+def test_a_finished_task_that_woke_a_node_which_is_gone_is_refused_or_mapped(saver: Any) -> None:
+    def graph(name: str, **options: Any) -> Any:
+        builder = StateGraph(State).add_node("quick", lambda state: {"log": ["quick"]})
+        builder.add_node("slow", lambda state: {"log": [interrupt("?")]})
+        builder.add_node(name, lambda state: {"log": ["after"]})
+        builder.add_edge(START, "quick").add_edge(START, "slow").add_edge("quick", name)
+        return builder.compile(saver, **options)
+
+    graph("after").invoke({"log": []}, CONFIG)
+    with pytest.raises(GraphChangedError) as caught:
+        graph("later").invoke(Command(resume="slow"), CONFIG)
+    assert caught.value.nodes == ("after",)
+    renamed = graph("later", renames={"after": "later"})
+    assert renamed.invoke(Command(resume="slow"), CONFIG) == {"log": ["quick", "slow", "after"]}
+
+
+def test_a_new_input_gives_up_what_the_graph_does_not_have_any_more(saver: Any) -> None:
+    asking("ask", saver).invoke({"log": []}, CONFIG)
+    changed = asking("ask_user", saver)
+    changed.invoke({"log": ["new"]}, CONFIG)
+    assert changed.invoke(Command(resume="yes"), CONFIG) == {"log": ["first", "new", "first", "yes"]}
+
+
 def sending(name: str, saver: Any, **options: Any) -> Any:
     """Return a graph that pauses with a `Send` on its way."""
     builder = StateGraph(State).add_node("plan", lambda state: {})

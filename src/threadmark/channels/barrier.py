@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from threadmark.channels.base import MISSING, BaseChannel
 from threadmark.errors import InvalidUpdateError
 
-__all__ = ["NamedBarrierValue", "NamedBarrierValueAfterFinish"]
+__all__ = ["NamedBarrierValue", "NamedBarrierValueAfterFinish", "arrivals"]
+
+
+def arrivals(saved: Any) -> Collection[Any]:
+    """Return the writers that a join has heard of. A join that waits for the end of the run notes that beside
+    them; a graph may have changed from one kind to the other since it was saved.
+    """
+    return saved[0] if isinstance(saved, tuple) else saved  # type: ignore[no-any-return]
 
 
 class NamedBarrierValue(BaseChannel[Any]):
@@ -30,7 +37,7 @@ class NamedBarrierValue(BaseChannel[Any]):
         return set(self.seen)
 
     def restore(self, saved: Any) -> None:
-        self.seen = set() if saved is MISSING else set(saved)
+        self.seen = set() if saved is MISSING else set(arrivals(saved))
         self.value = None if self.seen == self.names else MISSING
 
     def update(self, values: Sequence[Any]) -> bool:
@@ -63,8 +70,9 @@ class NamedBarrierValueAfterFinish(NamedBarrierValue):
         return (set(self.seen), self.finished)
 
     def restore(self, saved: Any) -> None:
-        seen, self.finished = ((), False) if saved is MISSING else tuple(saved)
-        self.seen = set(seen)
+        self.seen = set() if saved is MISSING else set(arrivals(saved))
+        # Saved before the graph deferred this node, the names stand alone.
+        self.finished = saved[1] if isinstance(saved, tuple) else self.seen == self.names
         self.value = None if self.finished else MISSING
 
     def update(self, values: Sequence[Any]) -> bool:

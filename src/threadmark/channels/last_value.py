@@ -68,7 +68,9 @@ class LastValueAfterFinish(BaseChannel[Value]):
         return MISSING if self.pending is MISSING else (self.pending, self.finished)
 
     def restore(self, saved: Any) -> None:
-        self.pending, self.finished = (MISSING, False) if saved is MISSING else tuple(saved)
+        # Saved before the graph deferred this node, a value stands alone: the node's turn has come.
+        alone = type(saved) is not tuple
+        self.pending, self.finished = (saved, saved is not MISSING) if alone else saved
         self.value = self.pending if self.finished else MISSING
 
     def update(self, values: Sequence[Any]) -> bool:

@@ -18,7 +18,7 @@ from threadmark.errors import (
 )
 from threadmark.pregel.plan import Plan, Write
 from threadmark.pregel.rules import Task, match_writes
-from threadmark.pregel.saved import refuse_lost_nodes
+from threadmark.pregel.saved import forget_lost, home, refuse_lost_nodes
 from threadmark.pregel.spec import Command as DriverCommand
 from threadmark.types import Command, Send
 
@@ -85,6 +85,7 @@ def give_up(run: Run) -> list[Task]:
     """Return the unfinished superstep as tasks that only consume their triggers. Of tasks that had
     finished, the writes to the state are kept; what they would have woken is not.
     """
+    forget_lost(run.plan, run.checkpoint)
     tasks = run.find_tasks()
     # What followed a checkpoint of the past belongs to another branch.
     loose = match_writes(tasks, pending(run) if run.spec.at_tip else (), run.plan.renames)
@@ -96,8 +97,9 @@ def give_up(run: Run) -> list[Task]:
 
 
 def pending(run: Run) -> list[tuple[str, str, Any]]:
-    """Return the writes that are saved under the loaded checkpoint."""
-    return list((run.saved.pending_writes if run.saved is not None else None) or ())
+    """Return the writes that are saved under the loaded checkpoint, as this graph names its channels."""
+    saved = (run.saved.pending_writes if run.saved is not None else None) or ()
+    return [(task_id, home(run.plan, channel), value) for task_id, channel, value in saved]
 
 
 def null_task(run: Run, writes: list[Write]) -> Task:
@@ -113,10 +115,11 @@ def go_on(run: Run, given: Any) -> Steps:
     # Of a new run's allowance two supersteps go to the input and the hidden first node.
     run.stop -= 2
     command = given if isinstance(given, Command) else Command()
-    refuse_lost_nodes(run.plan, run.checkpoint)
+    saved = pending(run)
+    refuse_lost_nodes(run.plan, run.checkpoint, [c for _, c, _ in saved] if run.spec.at_tip else ())
     pass_breakpoints(run)
     tasks = run.find_tasks()
-    loose = match_writes(tasks, pending(run), run.plan.renames)
+    loose = match_writes(tasks, saved, run.plan.renames)
     answers = dict(run.spec.answers)
     run.parent_address = run.saved.parent_config if run.saved is not None else None
     if run.spec.nested:

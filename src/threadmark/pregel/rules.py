@@ -312,7 +312,10 @@ def update(channels: Channels, channel: str, values: list[Any], tasks: Sequence[
         return channels[channel].update(values)
     except KeyError:
         if channel not in channels:
-            raise InvalidUpdateError(f"Channel {channel!r} does not exist in this graph.") from None
+            raise InvalidUpdateError(
+                f"Channel {channel!r} does not exist in this graph. If it did, bring it back until the "
+                f"thread has come to its end."
+            ) from None
         raise
     except InvalidUpdateError as error:
         writers = [t.node.name for t in tasks if any(c == channel for c, _ in t.writes or ())]

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from threadmark.channels.barrier import arrivals
 from threadmark.channels.base import MISSING
 from threadmark.checkpoint.base import Checkpoint, CheckpointTuple, empty_checkpoint
 from threadmark.constants import TASKS
@@ -48,8 +49,8 @@ def hydrate(plan: Plan, saved: CheckpointTuple | None) -> State:
         return State(empty_checkpoint(), {k: c.clone() for k, c in plan.channels.items()})
     check_name(plan, saved)
     checkpoint = writable(saved.checkpoint)
-    if plan.renames:
-        rename(plan.renames, checkpoint)
+    if plan.renames or any(is_lost(plan, c) for c in checkpoint["channel_values"]):
+        rename(plan, checkpoint)
     values, migrated = migrate(plan, saved, checkpoint["channel_values"])
     channels = {k: c.from_checkpoint(values.get(k, MISSING)) for k, c in plan.channels.items()}
     return State(checkpoint, channels, migrated)
@@ -71,26 +72,34 @@ def writable(checkpoint: Checkpoint) -> Checkpoint:
     return copy
 
 
-def rename(names: Mapping[str, str], checkpoint: Checkpoint) -> None:
-    """Give the saved traces of renamed nodes their new names."""
-
-    def new(channel: str) -> str:
-        if channel.startswith(BRANCH):
-            node = channel[len(BRANCH) :]
-            return BRANCH + names.get(node, node)
-        if channel.startswith(JOIN):
-            starts, _, end = channel[len(JOIN) :].rpartition(":")
-            renamed = "+".join(names.get(s, s) for s in starts.split("+"))
-            return f"{JOIN}{renamed}:{names.get(end, end)}"
+def home(plan: Plan, channel: str) -> str:
+    """Return the channel of this graph that a saved one has become: nodes may be renamed, and a join may name
+    the nodes that it waits for in another order.
+    """
+    names = plan.renames
+    if channel.startswith(BRANCH):
+        node = channel[len(BRANCH) :]
+        return BRANCH + names.get(node, node)
+    if not channel.startswith(JOIN):
         return channel
+    *starts, end = members(channel)
+    end, starts = names.get(end, end), [names.get(start, start) for start in starts]
+    renamed = f"{JOIN}{'+'.join(starts)}:{end}"
+    if renamed in plan.channels:
+        return renamed
+    same = (c for c in plan.channels if c.startswith(JOIN) and members(c)[-1] == end)
+    return next((c for c in same if sorted(members(c)[:-1]) == sorted(starts)), renamed)
 
+
+def rename(plan: Plan, checkpoint: Checkpoint) -> None:
+    """Give the saved traces of renamed nodes and of joins the names that they have in this graph."""
     values = checkpoint["channel_values"]
     for channel in [c for c in values if c.startswith(JOIN)]:
-        values[channel] = renamed_arrivals(names, values[channel])
-    checkpoint["channel_values"] = {new(k): v for k, v in values.items()}
-    checkpoint["channel_versions"] = {new(k): v for k, v in checkpoint["channel_versions"].items()}
+        values[channel] = renamed_arrivals(plan.renames, values[channel])
+    checkpoint["channel_values"] = {home(plan, k): v for k, v in values.items()}
+    checkpoint["channel_versions"] = {home(plan, k): v for k, v in checkpoint["channel_versions"].items()}
     checkpoint["versions_seen"] = {
-        names.get(node, node): {new(k): v for k, v in seen.items()}
+        plan.renames.get(node, node): {home(plan, k): v for k, v in seen.items()}
         for node, seen in checkpoint["versions_seen"].items()
     }
 
@@ -99,11 +108,6 @@ def renamed_arrivals(names: Mapping[str, str], saved: Any) -> Any:
     """Return what a join has saved, with the nodes that it has heard of under their new names."""
     arrived = {names.get(node, node) for node in arrivals(saved)}
     return (arrived, saved[1]) if isinstance(saved, tuple) else arrived
-
-
-def arrivals(saved: Any) -> Collection[str]:
-    """Return the nodes that a join has heard of. A join that waits for the end notes that beside them."""
-    return saved[0] if isinstance(saved, tuple) else saved  # type: ignore[no-any-return]
 
 
 def migrate(plan: Plan, saved: CheckpointTuple, values: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
@@ -134,14 +138,9 @@ def is_state(channel: str) -> bool:
     return not channel.startswith((BRANCH, JOIN, "__"))
 
 
-def lost_nodes(plan: Plan, checkpoint: Checkpoint) -> list[str]:
-    """Return the nodes that a checkpoint waits for and that the graph does not have."""
-    values = checkpoint["channel_values"]
-    waiting = [c[len(BRANCH) :] for c in values if c.startswith(BRANCH)]
-    sends = [send.node for send in values.get(TASKS) or ()]
-    joins = [name for c in values if c.startswith(JOIN) and arrivals(values[c]) for name in members(c)]
-    known = plan.nodes.keys() | plan.renames.keys()
-    return sorted({name for name in waiting + sends + joins if name not in known})
+def is_lost(plan: Plan, channel: str) -> bool:
+    """Tell whether a saved channel says what runs next, but not in this graph."""
+    return channel.startswith((BRANCH, JOIN)) and channel not in plan.channels
 
 
 def members(join: str) -> list[str]:
@@ -150,12 +149,30 @@ def members(join: str) -> list[str]:
     return [*starts.split("+"), end]
 
 
-def refuse_lost_nodes(plan: Plan, checkpoint: Checkpoint) -> None:
-    """Refuse to go on from a checkpoint that waits for a node which the graph does not have.
+def refuse_lost_nodes(plan: Plan, checkpoint: Checkpoint, written: Collection[str]) -> None:
+    """Refuse to go on from a checkpoint that waits for what this graph does not have.
+
+    Args:
+        plan: The graph.
+        checkpoint: The checkpoint, with its channels named as in this graph.
+        written: The channels that its finished tasks have written to.
 
     Raises:
-        GraphChangedError: It does.
+        GraphChangedError: It waits for a node that is gone, or has done half of a join that is gone.
     """
-    lost = lost_nodes(plan, checkpoint)
-    if lost:
-        raise GraphChangedError(lost)
+    values = checkpoint["channel_values"]
+    held = [c for c in values if c.startswith(BRANCH) or (c.startswith(JOIN) and arrivals(values[c]))]
+    lost = sorted({c for c in [*held, *written] if is_lost(plan, c)})
+    joins = [members(c) for c in lost if c.startswith(JOIN)]
+    waiting = {c[len(BRANCH) :] for c in lost if c.startswith(BRANCH)}
+    waiting |= {send.node for send in values.get(TASKS) or ()} | {name for join in joins for name in join}
+    nodes = sorted(waiting - plan.nodes.keys() - plan.renames.keys())
+    if nodes or joins:
+        raise GraphChangedError(nodes, [(tuple(starts), end) for *starts, end in joins])
+
+
+def forget_lost(plan: Plan, checkpoint: Checkpoint) -> None:
+    """Drop what a checkpoint waits for and this graph does not have: a new input gives it up."""
+    for channel in [c for c in checkpoint["channel_versions"] if is_lost(plan, c)]:
+        del checkpoint["channel_versions"][channel]
+        checkpoint["channel_values"].pop(channel, None)
