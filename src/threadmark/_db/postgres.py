@@ -44,6 +44,7 @@ _Any: TypeAlias = "psycopg.Connection[Any] | psycopg.AsyncConnection[Any]"
 _AnyCursor: TypeAlias = "psycopg.RawCursor[Row] | psycopg.AsyncRawCursor[Row]"
 _SAVEPOINT = "threadmark"
 _NESTED = {
+    BEGIN: f"SAVEPOINT {_SAVEPOINT} --",
     COMMIT: f"RELEASE SAVEPOINT {_SAVEPOINT}",
     ROLLBACK: f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}",
 }
@@ -165,10 +166,12 @@ class _Use:
         """Return statements with savepoints in place of transactions where that is needed."""
         if not self.nested:
             return statements
-        return [
-            (f"SAVEPOINT {_SAVEPOINT}" if sql.startswith(BEGIN) else _NESTED.get(sql, sql), params)
-            for sql, params in statements
-        ]
+        return [(_nested(sql), params) for sql, params in statements]
+
+
+def _nested(sql: str) -> str:
+    word, _, rest = sql.partition(" ")
+    return f"{_NESTED[word]} {rest}" if word in _NESTED else sql
 
 
 def _is_unusable(connection: _Any, use: _Use) -> bool:

@@ -35,6 +35,7 @@ _LOST = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
 """The server is shutting down, was killed, or is starting; or it ended a session that was idle."""
 _MISUNDERSTOOD = "08P01"
 """A violation of the protocol. The connection may well be there."""
+_UNPREPARED = "a pooler does not keep prepared statements; open with prepare_threshold=None"
 
 _KINDS: dict[str, tuple[type[StorageError], str]] = {
     "53300": (StorageBusyError, "the server has no connection left; use a smaller pool or raise its limit"),
@@ -50,6 +51,8 @@ _KINDS: dict[str, tuple[type[StorageError], str]] = {
     ),
     "3F000": (StorageFormatError, "the schema is missing; call setup() once"),
     "42703": (StorageFormatError, "the tables are of another version; call setup()"),
+    "26000": (StorageError, _UNPREPARED),
+    "42P05": (StorageError, _UNPREPARED),
     "42704": (StorageFormatError, "a type or extension is missing; call setup(), or install the extension"),
 }
 

@@ -13,6 +13,7 @@ breaks is decided here as well:
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -28,6 +29,7 @@ from threadmark.errors import StorageUnavailableError
 __all__ = [
     "BEGIN",
     "COMMIT",
+    "HELD",
     "NEXT",
     "ROLLBACK",
     "Again",
@@ -46,11 +48,15 @@ NEXT = "\n;\n"
 """Parts the statements of an `Execute` that are run one after the other with the same parameters, each
 seeing what the one before has waited for. All but the last are for transactions that write."""
 
+HELD = "/* held */"
+"""Ends a statement that locks the rows of `t` that it returns, in transactions that write."""
+
 BEGIN = "BEGIN"
 COMMIT = "COMMIT"
 ROLLBACK = "ROLLBACK"
 _BEGIN_WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_rollbacks = itertools.count()
 _MY_NUMBER = "SELECT pg_current_xact_id()::text"
 _STATUS_OF = "SELECT pg_xact_status($1::text::xid8)"
 
@@ -236,7 +242,9 @@ class _Run:
         except Exception:
             self.safe = True
             if going.open:
-                yield Batch([(ROLLBACK, ())])
+                # Of a pipeline that failed, psycopg takes statements for prepared that the server never saw.
+                # It forgets all that were prepared when it sees a rollback, if the text is new to it.
+                yield Batch([(f"{ROLLBACK} -- {next(_rollbacks)}", ())])
             raise
         finally:
             effect.body.close()
@@ -301,8 +309,8 @@ class _Going:
             return False
         if not isinstance(effect, Execute):
             raise TypeError(f"A transaction cannot hold the effect {effect!r}.")
-        parts = _parts(effect.sql)
-        self.held += [(part, effect.params) for part in (parts[-1:] if self.read_only else parts)]
+        parts = _parts(effect.sql)[-1:] if self.read_only else _locking_parts(effect.sql)
+        self.held += [(part, effect.params) for part in parts]
         return not isinstance(effect, Unheard) and _returns_rows(parts[-1])
 
     def let_go(self) -> list[Statement]:
@@ -325,6 +333,11 @@ class _Going:
 @lru_cache(maxsize=1024)
 def _parts(sql: str) -> tuple[str, ...]:
     return tuple(sql.split(NEXT))
+
+
+@lru_cache(maxsize=1024)
+def _locking_parts(sql: str) -> tuple[str, ...]:
+    return _parts(sql.replace(HELD, "FOR UPDATE OF t"))
 
 
 @lru_cache(maxsize=1024)

@@ -2,7 +2,7 @@
 
 Plain names stand for the full ones (see `threadmark._db.postgres_tables`). A statement of several parts
 first waits for whoever works on the same thread, and then looks: a single statement would look first.
-Only transactions that write do so.
+Only transactions that write do so, and hold what they find: a thread may have been created in between.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from threadmark._db.postgres_session import NEXT
+from threadmark._db.postgres_session import HELD, NEXT
 from threadmark._db.postgres_tables import Names
 from threadmark.checkpoint._sql.statements import Statements
 
@@ -40,14 +40,18 @@ _STATEMENTS = Statements(
             h.space, h.seq, h.id
         FROM tm_threads t
         LEFT JOIN tm_heads h ON h.thread = t.thread AND h.ns = $1 AND h.branch = $2
-        WHERE t.thread_id = $3
+        WHERE t.thread_id = $3 {HELD}
     """,
     create_thread="""
         INSERT INTO tm_threads
             (thread_id, created, updated, status, expires, ttl, labels, metadata_tag, metadata)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
     """,
-    find_thread=f"{_LOCK_ID.format('$1')}{NEXT}SELECT thread FROM tm_threads WHERE thread_id = $1",
+    find_thread=f"""
+        {_LOCK_ID.format("$1")}
+        {NEXT}
+        SELECT t.thread FROM tm_threads t WHERE t.thread_id = $1 {HELD}
+    """,
     get_upkeep=f"""
         {_LOCK}
         SELECT updated, expires, ttl, labels, metadata_tag, metadata FROM tm_threads WHERE thread = $1
@@ -70,7 +74,7 @@ _STATEMENTS = Statements(
         {_LOCK_ID.format("$1 AND $2::bigint IS NOT NULL")}
         {NEXT}
         SELECT {_THREAD} FROM tm_threads t
-        WHERE t.thread_id = $1 AND (t.expires IS NULL OR t.expires > $2)
+        WHERE t.thread_id = $1 AND (t.expires IS NULL OR t.expires > $2) {HELD}
     """,
     page_by_time=f"""
         SELECT {_THREAD} FROM tm_threads t
