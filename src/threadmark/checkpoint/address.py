@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from threadmark.config import RunnableConfig
@@ -99,7 +98,6 @@ def thread_id_of(value: Any) -> str:
     )
 
 
-@lru_cache(maxsize=4_096)
 def check_name(name: str) -> str:
     """Return the name of a namespace, branch, channel, task or version if every backend can keep it.
 
@@ -174,6 +172,8 @@ def _checked_id(value: Any) -> str:
 
 
 def _checked_text(value: Any, longest: int) -> str:
+    if type(value) is str and value.isascii() and len(value) <= longest and "\x00" not in value:
+        return value
     if not isinstance(value, str):
         raise InvalidArgumentError(f"An id or name is a text, not {value!r}.")
     if len(value) > longest:
@@ -186,8 +186,6 @@ def _checked_text(value: Any, longest: int) -> str:
 
 
 def _encodable(value: str) -> bool:
-    if value.isascii():
-        return True
     try:
         value.encode()
     except UnicodeEncodeError:

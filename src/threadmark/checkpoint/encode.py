@@ -104,6 +104,9 @@ class Surroundings(NamedTuple):
     absent: Sequence[str]
 
 
+_ALONE = Surroundings(MappingProxyType({}), None, ())
+
+
 @dataclass(slots=True)
 class EncodedCommit:
     """A commit in bytes. `checkpoint_id` is `None` when it only brings writes."""
@@ -120,9 +123,9 @@ class EncodedCommit:
     writes: Sequence[EncodedWrite] = ()
     body: Encoded = ("null", b"")
     metadata: Encoded = ("null", b"")
-    about: About = field(default_factory=dict)
+    about: About | None = None
     values: Sequence[EncodedValue] = ()
-    surroundings: Surroundings = field(default_factory=lambda: Surroundings({}, None, ()))
+    surroundings: Surroundings = _ALONE
     base_id: str | None = None
     lease: str | None = None
 
@@ -152,47 +155,51 @@ def encode(
         InvalidArgumentError: An id or a name cannot be kept, or a version names another value already.
     """
     follows = commit.parent_id if isinstance(commit, Commit) else commit.checkpoint_id
-    head = commit.head
+    head, status = commit.head, commit.status
+    seen: Seen = {}
+    writes: Sequence[EncodedWrite] = ()
+    if follows is not None and commit.writes:
+        writes = _writes(commit, follows, rows, seen)
+        if status is None:
+            status = next((_STATUS_OF[w.channel] for w in writes if w.idx in _TELLING), None)
     encoded = EncodedCommit(
-        thread_id=thread_id_of(commit.thread_id),
-        ns=check_name(commit.checkpoint_ns),
-        parent_id=follows,
-        checkpoint_id=None,
-        head=head,
-        branch=MAIN if head is None else head.branch,
-        durable=commit.durability == "sync",
-        status=commit.status,
-        memo=commit.memo if isinstance(commit, Commit) and commit.memo is not None else Memo(),
+        thread_id_of(commit.thread_id),
+        check_name(commit.checkpoint_ns),
+        follows,
+        None,
+        head,
+        MAIN if head is None else head.branch,
+        commit.durability == "sync",
+        status,
+        commit.memo if isinstance(commit, Commit) and commit.memo is not None else Memo(),
+        writes,
         lease=commit.lease,
     )
-    seen: Seen = {}
-    if follows is not None and commit.writes:
-        encoded.writes = _writes(commit, follows, rows, seen)
-        if commit.status is None:
-            encoded.status = next((_STATUS_OF[w.channel] for w in encoded.writes if w.idx in _TELLING), None)
     if isinstance(commit, Commit):
+        memo = encoded.memo
         _add_checkpoint(encoded, commit, rows, body)
-        encoded.values = _values(commit, encoded.memo, rows, seen)
+        encoded.values = _values(commit, memo, rows, seen)
         if existing:
             encoded.values = [v for v in encoded.values if not _is_stored(v, existing, commit, rows)]
-        encoded.memo.base_id = encoded.checkpoint_id
-        encoded.memo.versions = dict(commit.checkpoint["channel_versions"])
+        memo.base_id = encoded.checkpoint_id
+        memo.versions = commit.checkpoint["channel_versions"].copy()
     return encoded
 
 
 def _add_checkpoint(encoded: EncodedCommit, commit: Commit, rows: RowCodec, body: Body) -> None:
     checkpoint, metadata = commit.checkpoint, commit.metadata
-    encoded.checkpoint_id = check_name(checkpoint["id"])
+    encoded.checkpoint_id = checkpoint_id = check_name(checkpoint["id"])
     encoded.base_id = encoded.memo.base_id
+    run_id = metadata.get("run_id")
     encoded.surroundings = Surroundings(
         _parents(metadata.get("parents")),
-        _run_id(metadata.get("run_id")),
+        None if run_id is None else check_name(str(run_id)),
         _absent(commit),
     )
     encoded.body = body(_without_stored(checkpoint), encoded.surroundings)
     encoded.metadata = rows.dumps(metadata, "metadata")
     if rows.seals:
-        address = (encoded.thread_id, encoded.ns, encoded.checkpoint_id)
+        address = (encoded.thread_id, encoded.ns, checkpoint_id)
         encoded.body = rows.seal(Row("checkpoint", *address), encoded.body)
         encoded.metadata = rows.seal(Row("metadata", *address), encoded.metadata)
     if not encoded.ns and not metadata.keys() <= _OF_ONE_CHECKPOINT:
@@ -237,7 +244,7 @@ def _about(metadata: Mapping[str, Any], memo: Memo, rows: RowCodec) -> About:
     return about(new, rows)
 
 
-def _parents(given: Any) -> dict[str, str]:
+def _parents(given: Any) -> Mapping[str, str]:
     if not given or not isinstance(given, Mapping):
         return {}
     return {ns: found for ns, found in given.items() if type(ns) is str and type(found) is str}
@@ -249,14 +256,10 @@ def _absent(commit: Commit) -> list[str]:
     return [c for c in commit.checkpoint["channel_versions"] if c not in found or c in cleared]
 
 
-def _run_id(value: Any) -> str | None:
-    return None if value is None else check_name(str(value))
-
-
 def _without_stored(checkpoint: Checkpoint) -> Checkpoint:
     """Return a checkpoint without the values that are stored by version."""
     versions, values = checkpoint["channel_versions"], checkpoint["channel_values"]
-    bare: Any = {**checkpoint}
+    bare: Any = checkpoint.copy()
     if values.keys() <= versions.keys():
         del bare["channel_values"]
     else:
@@ -268,15 +271,17 @@ def _without_stored(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def _writes(commit: Commit | TaskCommit, follows: str, rows: RowCodec, seen: Seen) -> list[EncodedWrite]:
-    address = (commit.thread_id, commit.checkpoint_ns, follows)
     encoded = []
-    for task in commit.writes:
-        task_id, path = check_name(task.task_id), check_name(task.task_path)
+    dumps, seals = rows.dumps, rows.seals
+    for task_id, path, writes in commit.writes:
+        check_name(task_id)
+        check_name(path)
         node = commit.nodes.get(task_id)
-        for position, (channel, value) in enumerate(task.writes):
+        for position, (channel, value) in enumerate(writes):
             index = WRITES_IDX_MAP.get(channel, position)
-            data = seen[id(value)] = rows.dumps(value, check_name(channel), node)
-            if rows.seals:
+            data = seen[id(value)] = dumps(value, check_name(channel), node)
+            if seals:
+                address = (commit.thread_id, commit.checkpoint_ns, follows)
                 data = rows.seal(write_row(address, channel, task_id, index), data)
             encoded.append(EncodedWrite(task_id, index, channel, data, path))
     return encoded

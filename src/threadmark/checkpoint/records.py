@@ -87,8 +87,7 @@ class CheckpointTuple(NamedTuple):
     pending_writes: list[PendingWrite] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """Where a branch of one namespace of a thread stood when a run read or last moved it.
 
     Attributes:

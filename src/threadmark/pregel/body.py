@@ -90,7 +90,12 @@ def execute(task: Task, scope: TaskScope) -> Body:
     """
     policy = task.node.cache
     if policy is None or scope.session.cache is None:
-        return (yield from run_node(task, scope))
+        return run_node(task, scope)
+    return run_cached(task, scope, policy)
+
+
+def run_cached(task: Task, scope: TaskScope, policy: CachePolicy) -> Body:
+    """Take the writes from the cache, or run the node and keep them there."""
     key = cache_key(task, policy, scope)
     hit = yield CacheGet(key)
     if hit is not None:
@@ -114,8 +119,18 @@ def run_node(task: Task, scope: TaskScope) -> Body:
     node = task.node
     call = Call(node.func, task.input, timeout_of(task), node.idle_timeout)
     while True:
+        # An attempt is over only when the tasks that it has called are, too.
         try:
-            output = yield from attempt(call, scope)
+            try:
+                output = yield call
+            except BaseException as error:
+                scope.over = True
+                if scope.called:
+                    yield from settle(scope, error)
+                raise
+            scope.over = True
+            if scope.called:
+                yield from settle(scope, None)
             break
         except ParentCommand as bubble:
             # A sub-graph's command for its parent: this node is the one that carries it out.
@@ -124,16 +139,18 @@ def run_node(task: Task, scope: TaskScope) -> Body:
         except GraphBubbleUp:
             raise
         except Exception as error:
+            if scope.error is not None:
+                raise
             policy = matching(node.retry, error)
-            if policy is None or scope.attempt >= policy.max_attempts:
-                if node.on_error is None:
-                    raise
+            if policy is not None and scope.attempt < policy.max_attempts:
+                yield Sleep(delay(policy, scope.attempt), policy.jitter)
+                scope.restart(scope.attempt + 1)
+            elif node.on_error is not None:
                 scope.error = NodeError(node.name, error)
                 scope.over = False
-                output = yield from attempt(Call(node.on_error, task.input), scope)
-                break
-            yield Sleep(delay(policy, scope.attempt), policy.jitter)
-        scope.restart(scope.attempt + 1)
+                call = Call(node.on_error, task.input)
+            else:
+                raise
     writes = node.writes(output)
     if scope.pushed:
         writes = [*scope.pushed, *writes]
@@ -146,31 +163,15 @@ def run_node(task: Task, scope: TaskScope) -> Body:
     return writes
 
 
-def attempt(call: Call, scope: TaskScope) -> Generator[Need, Any, Any]:
-    """Call user code once. It is over only when the tasks that it has called are, too.
-
-    Raises:
-        GraphInterrupt: The code, or a task that it has called, asks a question.
-    """
-    try:
-        output = yield call
-    except BaseException as error:
-        scope.over = True
-        if scope.called:
-            yield from settle(scope, error)
-        raise
-    scope.over = True
-    if scope.called:
-        yield from settle(scope, None)
-    return output
-
-
 def settle(scope: TaskScope, error: BaseException | None) -> Generator[Need, Any, None]:
     """Wait for the tasks that an attempt has called, and pause for all their questions together.
 
     Args:
         scope: The attempt.
         error: How its code ended.
+
+    Raises:
+        GraphInterrupt: The code, or a task that it has called, asks a question.
     """
     pausing = error is None or isinstance(error, GraphInterrupt)
     patient = isinstance(error, Exception) or scope.is_stopping()

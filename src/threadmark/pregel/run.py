@@ -11,15 +11,17 @@ What is shown is shown only after what it shows was handed to storage: an acknow
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, TypeAlias
 
 from threadmark.channels.base import MISSING, SAME
 from threadmark.checkpoint.base import (
+    ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
     Commit,
+    Kept,
     TaskCommit,
     TaskWrites,
     ThreadStatus,
@@ -369,26 +371,40 @@ class Run:
         """Return the current checkpoint and the writes that led to it in the form in which they are saved.
         From here on they count as saved: if that fails, the run ends.
         """
-        versions, channels = self.checkpoint["channel_versions"], self.channels
-        new = {k: v for k, v in versions.items() if k in self.changed}
-        values = self.refresh_values(new)
+        spec, checkpoint, channels, changed = self.spec, self.checkpoint, self.channels, self.changed
+        values = checkpoint["channel_values"]
+        new: ChannelVersions = {}
+        kept: dict[str, Kept] = {}
+        cleared: list[str] = []
+        for name, version in checkpoint["channel_versions"].items():
+            if name not in changed:
+                continue
+            new[name] = version
+            channel = channels[name]
+            value = channel.checkpoint()
+            if value is MISSING:
+                values.pop(name, None)
+                cleared.append(name)
+            else:
+                values[name] = value
+                if type(value) is list and channel.kept:
+                    kept[name] = channel.kept
+            channel.kept = SAME
         commit = Commit(
-            thread_id=self.spec.thread_id or "",
-            checkpoint_ns=self.spec.ns,
-            parent_id=self.last_saved,
-            checkpoint=self.checkpoint,
-            metadata=self.metadata(self.step - 1),
-            new_versions=new,
-            writes=self.unsaved if self.last_saved else (),
-            kept={k: kept for k in new if (kept := channels[k].kept) and type(values.get(k)) is list},
-            cleared=[k for k in new if k not in values],
-            durability=self.spec.durability,
+            spec.thread_id or "",
+            spec.ns,
+            self.last_saved,
+            checkpoint,
+            self.metadata(self.step - 1),
+            new,
+            self.unsaved if self.last_saved else (),
+            kept=kept,
+            cleared=cleared,
+            durability=spec.durability,
             nodes=self.names,
             status=self.status(),
         )
-        for k in new:
-            channels[k].kept = SAME
-        self.last_saved = self.checkpoint["id"]
+        self.last_saved = checkpoint["id"]
         self.changed = set()
         self.unsaved = []
         self.names = {}
@@ -405,17 +421,6 @@ class Run:
         if before and pauses(self.checkpoint, before, tasks):
             return "paused"
         return "paused" if after and pauses(self.checkpoint, after, self.done) else "running"
-
-    def refresh_values(self, names: Iterable[str]) -> dict[str, Any]:
-        """Bring the checkpoint's values of these channels up to date, and return all values."""
-        values = self.checkpoint["channel_values"]
-        for name in names:
-            value = self.channels[name].checkpoint()
-            if value is MISSING:
-                values.pop(name, None)
-            else:
-                values[name] = value
-        return values
 
     def metadata(self, step: int) -> CheckpointMetadata:
         """Return the metadata of the current checkpoint."""

@@ -130,42 +130,25 @@ class TaskScope:
         repeats: A task around this one may be tried again, and then asks for results of this one again.
     """
 
-    __slots__ = (
-        "_config",
-        "_runtime",
-        "asked",
-        "attempt",
-        "beat",
-        "called",
-        "calls",
-        "depth",
-        "error",
-        "outer",
-        "over",
-        "pushed",
-        "repeats",
-        "session",
-        "stopping",
-        "task",
-    )
+    # Most tasks change none of these, so that an instance need not hold them.
+    asked = 0
+    calls = 0
+    attempt = 1
+    error: Any = None
+    beat: Callable[[], None] = staticmethod(_no_heartbeat)
+    over = False
+    outer: TaskScope | None = None
+    depth = 0
+    repeats = False
+    stopping = False
+    _config: RunnableConfig | None = None
+    _runtime: Runtime[Any] | None = None
 
     def __init__(self, session: Session, task: Task) -> None:
         self.session = session
         self.task = task
-        self.asked = 0
-        self.calls = 0
-        self.attempt = 1
-        self.error: Any = None
-        self.beat: Callable[[], None] = _no_heartbeat
         self.pushed: list[Write] = []
         self.called: list[Any] = []
-        self.over = False
-        self.outer: TaskScope | None = None
-        self.depth = 0
-        self.repeats = False
-        self.stopping = False
-        self._config: RunnableConfig | None = None
-        self._runtime: Runtime[Any] | None = None
 
     def restart(self, attempt: int) -> None:
         """Forget what the last attempt did."""

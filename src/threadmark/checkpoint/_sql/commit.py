@@ -197,7 +197,7 @@ def _create_thread(task: Committing, at: Standing) -> Operation[int]:
     if at.expired is not None:
         yield from delete_rows(task.index, at.expired)
     status, ttl = work.status or "idle", task.options.ttl_ms
-    return (yield from create_thread(task.index, work.thread_id, status, ttl, work.about))
+    return (yield from create_thread(task.index, work.thread_id, status, ttl, work.about or {}))
 
 
 def _status(task: Committing, at: Standing) -> str:
@@ -218,7 +218,9 @@ def _is_stale(task: Committing, at: Standing) -> bool:
 
 def _touch(task: Committing, at: Standing) -> Operation[None]:
     work, refresh = task.work, task.options.refresh_ttl
-    return touch_thread(task.index, at.thread or 0, work.thread_id, _status(task, at), work.about, refresh)
+    return touch_thread(
+        task.index, at.thread or 0, work.thread_id, _status(task, at), work.about or {}, refresh
+    )
 
 
 # The rows

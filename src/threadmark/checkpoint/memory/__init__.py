@@ -302,7 +302,7 @@ class InMemorySaver(Tending, Branching, Indexing):
             status = thread.status
         if status != thread.status or commit.about or now - thread.updated > FRESH_MS:
             thread.status, thread.updated = status, now
-            thread.about.update(commit.about)
+            thread.about.update(commit.about or {})
             if thread.ttl is not None and self._options.refresh_ttl:
                 thread.expires = now + thread.ttl
 
