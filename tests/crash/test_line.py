@@ -55,6 +55,7 @@ class Grouping(SqliteSaver):
 def any_superstep_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commits get in line however long a superstep takes."""
     monkeypatch.setattr(committer, "QUICK", math.inf)
+    monkeypatch.setattr(committer, "ENOUGH", 0)
 
 
 class State(TypedDict, total=False):

@@ -6,7 +6,6 @@ knows no backend.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -90,7 +89,9 @@ def thread_id_of(value: Any) -> str:
     """Return a thread id as text. Whole numbers and UUIDs are taken as well."""
     if type(value) is str:
         return _checked_id(value)
-    if isinstance(value, str | int | uuid.UUID) and not isinstance(value, bool):
+    from uuid import UUID
+
+    if isinstance(value, str | int | UUID) and not isinstance(value, bool):
         return _checked_id(str(value))
     raise InvalidArgumentError(
         f"A thread_id is needed, a text, and {value!r} was given. Put it into "

@@ -6,7 +6,7 @@ commit that names a lease is refused once somebody else has it.
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -80,7 +80,7 @@ class Lease:
         Returns:
             Whether the lease is held now.
         """
-        token = secrets.token_hex(16)
+        token = os.urandom(16).hex()
         for pause in _pauses(timeout):
             if self._saver.take_lease(self.thread_id, token, self.ttl):
                 self.token = token
@@ -92,7 +92,7 @@ class Lease:
         """Async `acquire`."""
         import asyncio
 
-        token = secrets.token_hex(16)
+        token = os.urandom(16).hex()
         for pause in _pauses(timeout):
             if await self._saver.atake_lease(self.thread_id, token, self.ttl):
                 self.token = token

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, overload
@@ -284,9 +283,11 @@ def assign_ids(messages: list[BaseMessage]) -> Ids:
     ids: dict[Any, int] = dict.fromkeys(map(id_of, messages), 0)
     if None not in ids:
         return ids
+    from uuid import uuid4
+
     for message in messages:
         if message.id is None:
-            message.id = str(uuid.uuid4())
+            message.id = str(uuid4())
     return dict.fromkeys(map(id_of, messages), 0)
 
 

@@ -27,6 +27,9 @@ __all__ = ["Committer", "SyncCommitter"]
 QUICK = 0.0005
 """Seconds. A superstep that takes less is over sooner than it is saved."""
 
+ENOUGH = 3
+"""So many quick supersteps one after the other are worth a thread that saves them."""
+
 
 class Committer:
     """What both kinds share: the head that this run last saw, and the commits of sub-graphs that wait.
@@ -38,6 +41,7 @@ class Committer:
 
     Attributes:
         started: When the superstep began that runs now; `None` before the first commit.
+        quick: How many supersteps one after the other were quick.
     """
 
     def __init__(self, session: Session, loaded: Loaded, outer: Any = None) -> None:
@@ -45,6 +49,7 @@ class Committer:
         self.saver = session.saver
         self.head: Head | None = loaded.head
         self.started: float | None = None
+        self.quick = 0
         self.memo = loaded.memo
         self.durability = session.durability
         self.lease = session.lease
@@ -67,12 +72,10 @@ class Committer:
             return False
         if not self.saver.commits_waiting:
             return self.started is not None or self.head is None
+        quick = self.started is not None and time.perf_counter() - self.started < QUICK
+        self.quick = self.quick + 1 if quick else 0
         # What is saved ahead of its superstep is saved for good: somebody may go by it at once.
-        return (
-            isinstance(work, Commit)
-            and self.started is not None
-            and time.perf_counter() - self.started < QUICK
-        )
+        return self.quick > ENOUGH and isinstance(work, Commit)
 
     @property
     def foresees(self) -> bool:

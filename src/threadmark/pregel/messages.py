@@ -7,14 +7,16 @@ A callback handler hears the models' tokens; each chunk is a pair of message and
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
 from threadmark.constants import TAG_NOSTREAM
 from threadmark.errors import MissingDependencyError
 from threadmark.pregel.rules import Task
 from threadmark.pregel.scope import Session, TaskScope
 from threadmark.pregel.stream import Chunk
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 __all__ = ["listen", "returned_messages"]
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any
 
@@ -40,6 +39,12 @@ from threadmark.constants import (
 from threadmark.errors import GraphChangedError, InvalidUpdateError
 from threadmark.pregel.plan import Channels, Node, Plan, Write
 from threadmark.types import Interrupt, Send
+
+try:
+    # What `hashlib.blake2b` is, without OpenSSL, which takes longer to load than the rest of this package.
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 __all__ = ["Task", "apply_writes", "next_tasks", "pauses", "preview"]
 
