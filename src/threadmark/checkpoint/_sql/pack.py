@@ -65,19 +65,34 @@ class Unpacked(NamedTuple):
 
 def packed(checkpoint: Checkpoint, around: Surroundings) -> Any:
     """Return what is stored of a checkpoint: each version once, and its id not at all."""
-    places: dict[str, int] = {}
+    if checkpoint.keys() != _USUAL_KEYS:
+        return [*around, {key: value for key, value in checkpoint.items() if key != "id"}]
+    places: dict[Any, int] = {}
+    texts: list[str] = []
 
     def placed(versions: ChannelVersions) -> dict[str, int]:
-        return {c: places.setdefault(shorten(v), len(places)) for c, v in versions.items()}
+        found = {}
+        for channel, version in versions.items():
+            # A number is told from an equal one of another type.
+            key = version if type(version) is str else (type(version), version)
+            place = places.get(key)
+            if place is None:
+                place = places[key] = len(texts)
+                texts.append(shorten(version))
+            found[channel] = place
+        return found
 
-    stored: list[Any] = [*around]
-    if checkpoint.keys() != _USUAL_KEYS:
-        stored.append({key: value for key, value in checkpoint.items() if key != "id"})
-        return stored
     channels = placed(checkpoint["channel_versions"])
     nodes = {node: placed(seen) for node, seen in checkpoint["versions_seen"].items()}
-    rest = [checkpoint["v"], checkpoint["ts"], list(places), channels, nodes, checkpoint["updated_channels"]]
-    return stored + rest
+    return [
+        *around,
+        checkpoint["v"],
+        checkpoint["ts"],
+        texts,
+        channels,
+        nodes,
+        checkpoint["updated_channels"],
+    ]
 
 
 def unpacked(stored: Any, checkpoint_id: str) -> Unpacked:
