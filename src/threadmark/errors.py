@@ -372,7 +372,34 @@ class StorageReadOnlyError(StorageError):
 
 
 class StorageCorruptError(StorageError):
-    """The file is damaged, or a stored row contradicts another."""
+    """The file is damaged, or stored rows hold what was never written, contradict each other, or are gone.
+
+    Attributes:
+        thread_id: The thread, when known.
+        table: The table, when known.
+        column: The column, when known.
+        checkpoint_id: The checkpoint, when known.
+        channel: The channel, when known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        thread_id: str | None = None,
+        table: str | None = None,
+        column: str | None = None,
+        checkpoint_id: str | None = None,
+        channel: str | None = None,
+    ) -> None:
+        if thread_id is not None:
+            message += f" Restore a backup, or give the thread up with delete_thread({thread_id!r})."
+        super().__init__(message)
+        self.thread_id = thread_id
+        self.table = table
+        self.column = column
+        self.checkpoint_id = checkpoint_id
+        self.channel = channel
 
 
 class StorageFormatError(StorageError):

@@ -66,7 +66,7 @@ def test_a_checkpoint_comes_back(versions: Any, seen: Any, updated: Any, parents
         **more,
     }
     around = Surroundings(parents, "run", list(versions)[:1])
-    found = unpacked(packed(checkpoint, around), "c")
+    found = unpacked(packed(checkpoint, around), "c", "t")
     assert repr(sorted(found.checkpoint.items())) == repr(sorted(checkpoint.items()))
     assert found.around == around
 
@@ -76,4 +76,4 @@ def test_a_checkpoint_comes_back(versions: Any, seen: Any, updated: Any, parents
 )
 def test_a_damaged_row_is_said_to_be_damaged(stored: Any) -> None:
     with pytest.raises(StorageCorruptError):
-        unpacked(stored, "c")
+        unpacked(stored, "c", "t")

@@ -18,8 +18,9 @@ from threadmark.checkpoint.records import (
 )
 from threadmark.checkpoint.rows import RowCodec, value_row, write_row
 from threadmark.checkpoint.serde.base import Encoded
+from threadmark.errors import StorageCorruptError
 
-__all__ = ["Shared", "StoredCheckpoint", "StoredWrite", "decode"]
+__all__ = ["Shared", "StoredCheckpoint", "StoredWrite", "decode", "gone_value"]
 
 
 class StoredWrite(NamedTuple):
@@ -96,6 +97,17 @@ def decode(stored: StoredCheckpoint, rows: RowCodec, shared: Shared | None = Non
         metadata=stored.metadata,
         parent_config=checkpoint_config(stored.thread_id, stored.ns, parent) if parent else None,
         pending_writes=_writes(stored, rows),
+    )
+
+
+def gone_value(thread_id: str, channel: str, checkpoint_id: str) -> StorageCorruptError:
+    """Return the error for a value that a checkpoint names and that is not stored any more."""
+    return StorageCorruptError(
+        f"The value of channel {channel!r} in checkpoint {checkpoint_id!r} of thread {thread_id!r} is gone.",
+        thread_id=thread_id,
+        table="tm_values",
+        checkpoint_id=checkpoint_id,
+        channel=channel,
     )
 
 

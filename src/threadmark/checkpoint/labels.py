@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import ormsgpack
 
-from threadmark.checkpoint.rows import RowCodec
+from threadmark.checkpoint.rows import RowCodec, parts
 from threadmark.checkpoint.serde.base import Encoded, Row
+from threadmark.errors import SerializationError, StorageCorruptError
 
 __all__ = ["About", "Entry", "about", "label_of", "read_about", "write_about"]
 
@@ -60,16 +61,36 @@ def write_about(thread_id: str, entries: About, rows: RowCodec) -> Encoded:
 
 
 def read_about(thread_id: str, data: Encoded, rows: RowCodec) -> About:
-    """Undo `write_about`."""
-    _, content = rows.opened(Row("thread", thread_id), data)
-    return {
-        key: Entry((tag, value), label) for key, (tag, value, label) in ormsgpack.unpackb(content).items()
-    }
+    """Undo `write_about`.
+
+    Raises:
+        StorageCorruptError: It is none that we could have written, or is encrypted.
+    """
+    found = parts(rows.opened(Row("thread", thread_id), data))
+    if type(found) is not dict or not all(map(_is_entry, found.items())):
+        raise StorageCorruptError(
+            f"The metadata of thread {thread_id!r} cannot be read: it is damaged, or encrypted and this "
+            f"saver has no key.",
+            thread_id=thread_id,
+            column="metadata",
+        )
+    return {key: Entry((tag, value), label) for key, (tag, value, label) in found.items()}
+
+
+def _is_entry(item: tuple[Any, Any]) -> bool:
+    key, entry = item
+    if type(key) is not str or type(entry) is not list or len(entry) != 3:
+        return False
+    tag, data, label = entry
+    return type(tag) is str and type(data) is bytes and (label is None or type(label) is str)
 
 
 def values_of(entries: About, rows: RowCodec) -> dict[str, Any]:
     """Decode metadata of a thread."""
-    return {key: rows.inner.loads_typed(rows.plain(entry.data)) for key, entry in entries.items()}
+    try:
+        return {key: rows.inner.loads_typed(rows.plain(entry.data)) for key, entry in entries.items()}
+    except SerializationError as error:
+        raise error.at(channel="metadata")
 
 
 def _encodable(text: str) -> bool:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ormsgpack
+
 from threadmark.checkpoint.lists import joined
 from threadmark.checkpoint.serde.base import Encoded, Row, SerializerProtocol
 from threadmark.errors import MissingDependencyError, SerializationError, ValueTooLargeError
 
-__all__ = ["MAX_VALUE_BYTES", "RowCodec", "value_row", "write_row"]
+__all__ = ["MAX_VALUE_BYTES", "RowCodec", "parts", "value_row", "write_row"]
 
 MAX_VALUE_BYTES = 16_000_000
 """The largest encoded value that a saver takes, unless it is told otherwise."""
@@ -32,6 +34,17 @@ def value_row(thread_id: str, ns: str, channel: str, version: Any) -> Row:
 def write_row(address: tuple[str, str, str], channel: str, task_id: str, index: int) -> Row:
     """Return the identity of a write of a task that ran from the checkpoint at `address`."""
     return Row("write", *address, channel, f"{task_id}:{index}")
+
+
+def parts(data: Encoded) -> Any:
+    """Return what we packed ourselves, without the serializer; `None` if it is nothing of that kind."""
+    tag, content = data
+    if tag != "msgpack":
+        return None
+    try:
+        return ormsgpack.unpackb(content)
+    except ValueError:
+        return None
 
 
 class RowCodec:

@@ -18,8 +18,9 @@ __all__ = ["ThreadIndex", "ThreadInfo", "ThreadPage", "ThreadQuery", "Threads"]
 FRESH_MS = 1_000
 """How old a thread's `updated` may be before a commit that changes nothing else renews it."""
 
-_STATUSES = ("idle", "running", "paused", "failed")
+STATUSES = ("idle", "running", "paused", "failed")
 _LARGEST_PAGE = 10_000
+_LAST_DATE = 253_402_300_799_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +259,8 @@ def milliseconds(moment: datetime) -> int:
 
 
 def moment(milliseconds: int) -> datetime:
-    """Return a time in UTC."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    """Return a time in UTC, as far as it has a date: what lives for ages expires at the end of time."""
+    return datetime.fromtimestamp(min(max(milliseconds, 0), _LAST_DATE) / 1000, UTC)
 
 
 def _query(
@@ -268,8 +269,8 @@ def _query(
     after: datetime | None,
     before: datetime | None,
 ) -> ThreadQuery:
-    if status is not None and status not in _STATUSES:
-        raise InvalidArgumentError(f"status is one of {', '.join(_STATUSES)}, not {status!r}.")
+    if status is not None and status not in STATUSES:
+        raise InvalidArgumentError(f"status is one of {', '.join(STATUSES)}, not {status!r}.")
     for given in (after, before):
         if given is not None and not isinstance(given, datetime):
             raise InvalidArgumentError(f"A time is a datetime, not {given!r}.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from threadmark._db.effects import Execute, Operation, Transaction
+from threadmark._db.effects import Execute, Operation, Rows, Transaction
 from threadmark.checkpoint._sql.read import Reading, bare
-from threadmark.checkpoint._sql.standing import Standing, find_standing, name_tip, space_of
+from threadmark.checkpoint._sql.shapes import CHECKPOINT, HEAD, SEQ
+from threadmark.checkpoint._sql.standing import Standing, find_standing, name_tip, refuse_lost_head, space_of
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint.address import MAIN, Address, check_name
 from threadmark.checkpoint.branches import Branch, CheckpointNode, unknown_branch
@@ -45,7 +46,8 @@ def branches(place: Place) -> Operation[list[Branch]]:
 
 def _branches(place: Place) -> Operation[list[Branch]]:
     at = yield from _standing(place)
-    heads = (yield Execute(place.sql.list_heads, (at.thread,))) if at.thread is not None else []
+    yield from refuse_lost_head(place.sql, at, place.address)
+    heads = (yield from _heads(place, at)) if at.thread is not None else []
     found = [
         Branch(branch, checkpoint_id, bool(automatic))
         for ns, branch, _, _, checkpoint_id, automatic in heads
@@ -71,7 +73,7 @@ def _tree(place: Place) -> Operation[list[CheckpointNode]]:
     seq = _NEWEST
     while True:
         rows = yield Execute(place.sql.page_of_thread, (at.thread, seq, None, place.address.ns, _PAGE))
-        nodes += [_node(place, row, tips) for row in rows]
+        nodes += [_node(place, row, tips) for row in CHECKPOINT.of(rows, place.address.thread_id)]
         if len(rows) < _PAGE:
             return nodes
         seq = rows[-1][0]
@@ -103,7 +105,7 @@ def _create_branch(place: Place, name: str) -> Operation[Branch]:
     at = yield from _existing(place)
     wanted = checkpoint_id or at.tip
     space = yield from space_of(place.sql, at.thread or 0, ns)
-    rows = yield Execute(place.sql.find_number, (at.thread, space, wanted))
+    rows = SEQ.of((yield Execute(place.sql.find_number, (at.thread, space, wanted))), thread_id)
     if not rows:
         raise CheckpointNotFoundError(thread_id, wanted or "")
     yield from _free(place, at, name)
@@ -176,13 +178,17 @@ def _other(place: Place, at: Standing, name: str) -> Operation[tuple[int, int, s
     """Return the namespace's number, and tip and kind, of a branch that is not `main`."""
     if name == MAIN:
         raise InvalidArgumentError("The branch main stays where it is; switch or create another one.")
-    for ns, branch, space, seq, tip, automatic in (yield Execute(place.sql.list_heads, (at.thread,))):
+    for ns, branch, space, seq, tip, automatic in (yield from _heads(place, at)):
         if (ns, branch) == (place.address.ns, name):
             return space, seq, tip, bool(automatic)
     raise InvalidArgumentError(unknown_branch(name, place.address.thread_id))
 
 
 def _free(place: Place, at: Standing, name: str) -> Operation[None]:
-    heads = yield Execute(place.sql.list_heads, (at.thread,))
+    heads = yield from _heads(place, at)
     if any((ns, branch) == (place.address.ns, name) for ns, branch, *_ in heads):
         raise InvalidArgumentError(f"The branch {name!r} exists already. Choose another name.")
+
+
+def _heads(place: Place, at: Standing) -> Operation[Rows]:
+    return HEAD.of((yield Execute(place.sql.list_heads, (at.thread,))), place.address.thread_id)

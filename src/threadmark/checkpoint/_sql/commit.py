@@ -15,6 +15,7 @@ from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
 from threadmark.checkpoint._sql.leases import check_lease
 from threadmark.checkpoint._sql.lists import ListPlace, Slices, Source, read_slices, store_list, write_slices
 from threadmark.checkpoint._sql.pack import shorten
+from threadmark.checkpoint._sql.shapes import VALUE
 from threadmark.checkpoint._sql.standing import (
     Standing,
     check_head,
@@ -280,7 +281,8 @@ def _save_values(task: Committing, batch: Batch, space: int) -> Operation[None]:
 def _is_stored(task: Committing, batch: Batch, space: int, value: EncodedValue) -> Operation[bool]:
     yield from batch.flush()
     wanted = json.dumps([[space, shorten(value.version), value.channel]])
-    return bool((yield Execute(task.sql.get_values, (wanted, batch.at.thread))))
+    rows = yield Execute(task.sql.get_values, (wanted, batch.at.thread))
+    return bool(VALUE.of(rows, task.work.thread_id))
 
 
 def _save_list(
@@ -299,7 +301,8 @@ def _save_list(
 def stored_slices(place: ListPlace, version: Any) -> Operation[Slices]:
     """Read the slices of a stored version of a list."""
     wanted = json.dumps([[place.space, shorten(version), place.channel]])
-    for *_, sliced, tag, data in (yield Execute(place.source.sql.get_values, (wanted, place.source.thread))):
+    rows = yield Execute(place.source.sql.get_values, (wanted, place.source.thread))
+    for *_, sliced, tag, data in VALUE.of(rows, place.source.thread_id):
         if sliced:
             row = value_row(place.source.thread_id, place.ns, place.channel, version)
             return read_slices(place.source.rows.opened(row, (tag, data))[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from threadmark._db.effects import Execute, Operation, Transaction
+from threadmark.checkpoint._sql.shapes import LEASE
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.errors import LeaseLostError
 
@@ -18,7 +19,7 @@ def take_lease(sql: Statements, thread_id: str, token: str, ttl: timedelta, now:
 
 
 def _take_lease(sql: Statements, thread_id: str, token: str, ttl: timedelta, now: int) -> Operation[bool]:
-    for holder, expires in (yield Execute(sql.find_lease, (thread_id,))):
+    for holder, expires in LEASE.of((yield Execute(sql.find_lease, (thread_id,))), thread_id):
         if holder != token and expires > now:
             return False
     until = now + max(round(ttl.total_seconds() * 1000), 1)

@@ -16,9 +16,10 @@ import ormsgpack
 
 from threadmark._db.effects import Execute, ExecuteMany, Operation
 from threadmark.checkpoint._sql.pack import shorten
+from threadmark.checkpoint._sql.shapes import CHUNK, LAST, LOG_END, damaged
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint.lists import MOST_SLICES, Recipe, Slice, cut, extend, merges
-from threadmark.checkpoint.rows import RowCodec
+from threadmark.checkpoint.rows import RowCodec, parts
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.errors import StorageCorruptError
 
@@ -34,6 +35,7 @@ LogKey: TypeAlias = tuple[int, str, str]
 
 
 _KEY_OF_CHUNK = itemgetter(0, 1, 2, 3)
+_OF_SLICE = [str, int, int]
 
 ListKey: TypeAlias = tuple[int, str, str]
 """Namespace's number, namespace, channel."""
@@ -80,7 +82,7 @@ class Logs:
                 return start, items
         return None
 
-    def items(self, space: int, channel: str, slices: Iterable[Slice[str]]) -> list[bytes]:
+    def items(self, space: int, channel: str, slices: Iterable[Slice[str]], thread_id: str) -> list[bytes]:
         """Return the items of slices.
 
         Raises:
@@ -90,16 +92,30 @@ class Logs:
         for log, low, high in slices:
             run = self.run((space, channel, log), low, high)
             if run is None:
-                raise StorageCorruptError(f"Items {low} to {high} of a list in channel {channel!r} are gone.")
+                raise StorageCorruptError(
+                    f"Items {low} to {high} of a list in channel {channel!r} of thread {thread_id!r} "
+                    f"are gone.",
+                    thread_id=thread_id,
+                    table="tm_logs",
+                    channel=channel,
+                )
             start, items = run
             found += items[low - start : high - start]
         return found
 
 
 def read_slices(data: bytes) -> Slices:
-    """Return the slices that a value's row holds."""
-    flat = ormsgpack.unpackb(data)
-    return [(flat[i], flat[i + 1], flat[i + 2]) for i in range(0, len(flat), 3)]
+    """Return the slices that a value's row holds.
+
+    Raises:
+        StorageCorruptError: It holds none.
+    """
+    flat = parts(("msgpack", data))
+    if type(flat) is list and list(map(type, flat)) == _OF_SLICE * (len(flat) // 3):
+        slices = list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
+        if all(0 <= low <= high < LAST for _, low, high in slices):
+            return slices
+    raise damaged("values", "data holds no slices of a list", None, "data")
 
 
 def write_slices(slices: Slices) -> Encoded:
@@ -136,7 +152,7 @@ def _append(place: ListPlace, log: str, slices: Slices, items: list[bytes]) -> O
     start = 0
     if slices:
         last, _, high = slices[-1]
-        rows = yield Execute(place.source.sql.find_log_end, (*place.key, last))
+        rows = LOG_END.of((yield Execute(place.source.sql.find_log_end, (*place.key, last))))
         if rows and rows[0][0] == high:
             log, start = last, high
     yield from _write(place, log, start, items)
@@ -154,14 +170,15 @@ def _fold(place: ListPlace, log: str, end: int) -> Operation[None]:
     source = place.source
     start = end - _FOLD
     wanted = json.dumps([[place.space, place.channel, log, start, end]])
-    found = sorted((yield Execute(source.sql.get_chunks, (wanted, source.thread))), key=_KEY_OF_CHUNK)
+    chunks = CHUNK.of((yield Execute(source.sql.get_chunks, (wanted, source.thread))), source.thread_id)
+    found = sorted(chunks, key=_KEY_OF_CHUNK)
     rows = [row for row in found if start <= row[3] and row[3] + row[4] <= end]
     whole = sum(row[4] for row in rows) == _FOLD
     if not whole or len(rows) < _FOLD // 2 or sum(len(row[7]) for row in rows) > _FOLD_BYTES:
         return
     logs = Logs()
     take_chunks(source, logs, {place.space: place.ns}, rows)
-    items = logs.items(place.space, place.channel, [(log, start, end)])
+    items = logs.items(place.space, place.channel, [(log, start, end)], source.thread_id)
     yield ExecuteMany(source.sql.drop_chunk, [(*place.key, log, row[3]) for row in rows])
     yield from _write(place, log, start, items)
 
@@ -203,7 +220,7 @@ def _merge(
         if end - first == 1:
             merged.append(slices[first])
             continue
-        items = logs.items(place.space, place.channel, slices[first:end])
+        items = logs.items(place.space, place.channel, slices[first:end], place.source.thread_id)
         log = f"{version}+{first}"
         yield from _write(place, log, 0, items)
         merged.append((log, 0, len(items)))
@@ -221,7 +238,8 @@ def load_logs(source: Source, logs: Logs, wanted: Mapping[ListKey, Iterable[Slic
     ]
     if not ranges:
         return
-    rows = yield Execute(source.sql.get_chunks, (json.dumps(ranges), source.thread))
+    found = yield Execute(source.sql.get_chunks, (json.dumps(ranges), source.thread))
+    rows = CHUNK.of(found, source.thread_id)
     take_chunks(source, logs, spaces, sorted(rows, key=_KEY_OF_CHUNK))
 
 
@@ -240,10 +258,10 @@ def take_chunks(source: Source, logs: Logs, spaces: Mapping[int, str], rows: Ite
             row = log_row(source.thread_id, spaces[space], channel, log, start)
             tag, data = source.rows.open(row, (tag, data))
         _, content = source.rows.plain((tag, data))
-        if sizes is None:
+        if sizes is None and count == 1:
             items.append(content)
         else:
-            items += _split(content, count, sizes)
+            items += _split(content, count, sizes, source.thread_id)
         last, end = key, start + count
 
 
@@ -258,12 +276,15 @@ def _united(slices: Iterable[Slice[str]]) -> list[Slice[str]]:
     return united
 
 
-def _split(content: bytes, count: int, sizes: bytes) -> list[bytes]:
+def _split(content: bytes, count: int, sizes: bytes | None, thread_id: str) -> list[bytes]:
+    lengths = parts(("msgpack", sizes or b""))
+    if type(lengths) is not list or len(lengths) != count or not set(map(type, lengths)) <= {int}:
+        raise damaged("logs", "it does not hold the items that it says", thread_id, "sizes")
     items = []
     start = 0
-    for size in ormsgpack.unpackb(sizes):
+    for size in lengths:
         items.append(content[start : start + size])
         start += size
-    if len(items) != count or start != len(content):
-        raise StorageCorruptError("A row of a list does not hold the items that it says.")
+    if start != len(content) or min(lengths, default=0) < 0:
+        raise damaged("logs", "it does not hold the items that it says", thread_id, "data")
     return items

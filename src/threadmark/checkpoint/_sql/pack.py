@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from threadmark.checkpoint._sql.shapes import damaged
 from threadmark.checkpoint.encode import Surroundings
 from threadmark.checkpoint.records import ChannelVersions, Checkpoint
-from threadmark.errors import InvalidArgumentError, StorageCorruptError
+from threadmark.errors import InvalidArgumentError
 
 __all__ = ["Unpacked", "expand", "packed", "shorten", "unpacked"]
 
 _DIGITS = 32
+_WHOLE, _COMPACT = 4, 9
+"""How many things are stored of a checkpoint, depending on its keys."""
 _USUAL_KEYS = {"v", "ts", "id", "channel_versions", "versions_seen", "updated_channels"}
 
 
@@ -44,14 +48,20 @@ def _short_text(version: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def expand(text: str) -> Any:
-    """Undo `shorten`."""
+    """Undo `shorten`.
+
+    Raises:
+        StorageCorruptError: It returns no such text.
+    """
     kind, rest = text[:2], text[2:]
     if kind == "~s":
         return rest
-    if kind == "~i":
-        return int(rest)
-    if kind == "~f":
-        return float(rest)
+    number = {"~i": int, "~f": float}.get(kind)
+    if number is not None:
+        try:
+            return number(rest)
+        except ValueError as error:
+            raise damaged("values", "version holds no version", None, "version") from error
     digits, _, tail = text[1:].partition(".")
     return f"{digits:0>{_DIGITS}}.{tail}"
 
@@ -95,32 +105,74 @@ def packed(checkpoint: Checkpoint, around: Surroundings) -> Any:
     ]
 
 
-def unpacked(stored: Any, checkpoint_id: str) -> Unpacked:
+def unpacked(stored: Any, checkpoint_id: str, thread_id: str) -> Unpacked:
     """Undo `packed`.
 
     Raises:
         StorageCorruptError: It is not the packed form of a checkpoint.
     """
-    checkpoint: Any
-    try:
-        parents, run_id, absent, *rest = stored
-        around = Surroundings(parents, run_id, absent)
-        if len(rest) == 1:
-            (bare,) = rest
-            checkpoint = {**bare, "id": checkpoint_id, "channel_versions": bare["channel_versions"]}
+    if type(stored) is list and len(stored) in (_WHOLE, _COMPACT) and _are_surroundings(stored[:3]):
+        around = Surroundings(*stored[:3])
+        unpack = _unpacked_compact if len(stored) == _COMPACT else _unpacked_whole
+        checkpoint = unpack(checkpoint_id, *stored[3:])
+        if checkpoint is not None:
             return Unpacked(checkpoint, around)
-        v, ts, texts, channels, nodes, updated = rest
-        versions = [expand(text) for text in texts]
-        checkpoint = {
-            "v": v,
-            "ts": ts,
-            "id": checkpoint_id,
-            "channel_versions": {c: versions[i] for c, i in channels.items()},
-            "versions_seen": {
-                node: {c: versions[i] for c, i in seen.items()} for node, seen in nodes.items()
-            },
-            "updated_channels": updated,
-        }
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
-        raise StorageCorruptError(f"The row of checkpoint {checkpoint_id!r} is damaged.") from error
-    return Unpacked(checkpoint, around)
+    raise damaged("checkpoints", f"body holds no checkpoint {checkpoint_id!r}", thread_id, "body")
+
+
+def _are_surroundings(found: list[Any]) -> bool:
+    parents, run_id, absent = found
+    return (
+        type(parents) is dict
+        and _are_texts([*parents, *parents.values()])
+        and (run_id is None or type(run_id) is str)
+        and type(absent) is list
+        and _are_texts(absent)
+    )
+
+
+def _unpacked_whole(checkpoint_id: str, bare: Any) -> Checkpoint | None:
+    if not isinstance(bare, dict) or not isinstance(bare.get("channel_values", {}), dict):
+        return None
+    versions = bare.get("channel_versions")
+    if not isinstance(versions, dict) or not _are_versions(versions):
+        return None
+    return {**bare, "id": checkpoint_id}  # type: ignore[return-value]
+
+
+def _are_versions(versions: dict[Any, Any]) -> bool:
+    return _are_texts(versions) and {str, int, float}.issuperset(map(type, versions.values()))
+
+
+def _unpacked_compact(
+    checkpoint_id: str, v: Any, ts: Any, short: Any, channels: Any, nodes: Any, updated: Any
+) -> Checkpoint | None:
+    if type(short) is not list or not _are_texts(short) or type(nodes) is not dict or not _are_texts(nodes):
+        return None
+    count = len(short)
+    if not _are_placed(channels, count) or not all(_are_placed(seen, count) for seen in nodes.values()):
+        return None
+    versions = [expand(text) for text in short]
+    return {  # type: ignore[return-value]
+        "v": v,
+        "ts": ts,
+        "id": checkpoint_id,
+        "channel_versions": {c: versions[i] for c, i in channels.items()},
+        "versions_seen": {node: {c: versions[i] for c, i in seen.items()} for node, seen in nodes.items()},
+        "updated_channels": updated,
+    }
+
+
+def _are_placed(places: Any, count: int) -> bool:
+    """Tell whether something says of channels which of so many versions they have."""
+    if type(places) is not dict or not _are_texts(places):
+        return False
+    if not places:
+        return True
+    return (
+        set(map(type, places.values())) == {int} and 0 <= min(places.values()) <= max(places.values()) < count
+    )
+
+
+def _are_texts(found: Iterable[Any]) -> bool:
+    return {str}.issuperset(map(type, found))

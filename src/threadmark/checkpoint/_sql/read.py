@@ -14,10 +14,11 @@ from threadmark._db.effects import Execute, Operation, Transaction
 from threadmark._db.effects import Row as Found
 from threadmark.checkpoint._sql.lists import Logs, Slices, Source, load_logs, read_slices
 from threadmark.checkpoint._sql.pack import shorten, unpacked
-from threadmark.checkpoint._sql.standing import Standing, find_standing, space_of
+from threadmark.checkpoint._sql.shapes import CHECKPOINT, LISTED, SEQ, THREAD, VALUE, WRITE, damaged
+from threadmark.checkpoint._sql.standing import Standing, find_standing, refuse_lost_head, space_of
 from threadmark.checkpoint._sql.statements import Statements
-from threadmark.checkpoint.address import Address, Selection, matches
-from threadmark.checkpoint.decode import StoredCheckpoint, StoredWrite
+from threadmark.checkpoint.address import MAIN, Address, Selection, matches
+from threadmark.checkpoint.decode import StoredCheckpoint, StoredWrite, gone_value
 from threadmark.checkpoint.encode import Memo
 from threadmark.checkpoint.lists import ListMemo, Slice
 from threadmark.checkpoint.records import ChannelVersions, Checkpoint
@@ -98,14 +99,18 @@ def _load(reading: Reading, address: Address) -> Operation[Opened]:
     seq = at.seq
     if at.thread is not None and address.checkpoint_id not in (None, at.tip):
         space = at.space if at.space is not None else (yield from space_of(sql, at.thread, address.ns))
-        rows = yield Execute(sql.find_number, (at.thread, space, address.checkpoint_id))
+        rows = SEQ.of((yield Execute(sql.find_number, (at.thread, space, address.checkpoint_id))))
         seq = rows[0][0] if rows else None
     if at.thread is None or seq is None:
+        yield from refuse_lost_head(sql, at, address)
         return Opened(at, None, Memo())
-    rows = yield Execute(sql.get_checkpoint, (at.thread, seq))
-    if not rows:
+    rows = CHECKPOINT.of((yield Execute(sql.get_checkpoint, (at.thread, seq))), address.thread_id)
+    if not rows or (rows[0][2], rows[0][3]) != (address.ns, address.checkpoint_id or at.tip):
         raise StorageCorruptError(
-            f"A branch of thread {address.thread_id!r} ends with a checkpoint that is gone."
+            f"A branch of thread {address.thread_id!r} ends with a checkpoint that is gone.",
+            thread_id=address.thread_id,
+            table="tm_checkpoints",
+            checkpoint_id=address.checkpoint_id or at.tip,
         )
     found = bare(reading, address.thread_id, rows[0])
     (stored,), slices = yield from _complete(reading, at.thread, address.thread_id, [found])
@@ -125,7 +130,7 @@ def stored_values(
 def _stored_values(
     reading: Reading, address: Address, versions: ChannelVersions
 ) -> Operation[dict[str, Encoded | list[bytes]]]:
-    rows = yield Execute(reading.sql.find_thread, (address.thread_id,))
+    rows = THREAD.of((yield Execute(reading.sql.find_thread, (address.thread_id,))), address.thread_id)
     space = (yield from space_of(reading.sql, rows[0][0], address.ns)) if rows else None
     if space is None:
         return {}
@@ -168,18 +173,19 @@ def _next_page(reading: Reading, listing: Listing) -> Operation[Sequence[StoredC
     if listing.seq is None:
         listing.seq = yield from _first_seq(reading, listing.wanted, thread)
     wanted = listing.wanted
-    rows = yield Execute(
+    found = yield Execute(
         reading.sql.page_of_thread,
         (thread, listing.seq, wanted.checkpoint_id, wanted.ns, listing.size),
     )
+    rows = CHECKPOINT.of(found, thread_id)
     if len(rows) < listing.size:
         listing.threads.pop(0)
         listing.seq = None
         listing.done = wanted.thread_id is not None
     else:
         listing.seq = rows[-1][0]
-    found = [bare(reading, thread_id, row) for row in rows]
-    chosen = [each for each in found if matches(each.metadata, wanted.filter)]
+    bares = [bare(reading, thread_id, row) for row in rows]
+    chosen = [each for each in bares if matches(each.metadata, wanted.filter)]
     stored, _ = yield from _complete(reading, thread, thread_id, chosen)
     return stored
 
@@ -187,10 +193,14 @@ def _next_page(reading: Reading, listing: Listing) -> Operation[Sequence[StoredC
 def _next_threads(reading: Reading, listing: Listing) -> Operation[None]:
     thread_id = listing.wanted.thread_id
     if thread_id is not None:
-        at = yield from find_standing(reading.sql, thread_id, "", "", reading.now)
+        ns = listing.wanted.ns
+        at = yield from find_standing(reading.sql, thread_id, ns or "", MAIN, reading.now)
+        if ns is not None and at.tip is None:
+            yield from refuse_lost_head(reading.sql, at, Address(thread_id, ns, None, MAIN))
         listing.threads = [] if at.thread is None else [(at.thread, thread_id)]
         return
-    rows = yield Execute(reading.sql.page_of_threads, (reading.now, *listing.after, listing.size))
+    page = yield Execute(reading.sql.page_of_threads, (reading.now, *listing.after, listing.size))
+    rows = LISTED.of(page)
     listing.threads = [(thread, found_id) for thread, found_id, _ in rows]
     if rows:
         listing.after = (rows[-1][2], rows[-1][0])
@@ -201,7 +211,7 @@ def _first_seq(reading: Reading, wanted: Selection, thread: int) -> Operation[in
     if before is None:
         return _NEWEST
     space = yield from space_of(reading.sql, thread, before.ns)
-    rows = yield Execute(reading.sql.find_number, (thread, space, before.checkpoint_id))
+    rows = SEQ.of((yield Execute(reading.sql.find_number, (thread, space, before.checkpoint_id))))
     if not rows:
         raise CheckpointNotFoundError(before.thread_id, before.checkpoint_id or "")
     return int(rows[0][0])
@@ -211,11 +221,26 @@ def _first_seq(reading: Reading, wanted: Selection, thread: int) -> Operation[in
 
 
 def bare(reading: Reading, thread_id: str, row: Found) -> Bare:
-    """Decode a checkpoint's row."""
+    """Decode a checkpoint's row.
+
+    Raises:
+        StorageCorruptError: It does not hold a checkpoint, or follows one that is gone.
+    """
     seq, space, ns, checkpoint_id, parent_id, created, body_tag, body, metadata_tag, metadata = row
     address = (thread_id, ns, checkpoint_id)
     stored = reading.rows.loads(Row("checkpoint", *address), (body_tag, body))
-    opened = unpacked(stored, checkpoint_id)
+    opened = unpacked(stored, checkpoint_id, thread_id)
+    about = reading.rows.loads(Row("metadata", *address), (metadata_tag, metadata))
+    if not isinstance(about, dict):
+        raise damaged("checkpoints", "metadata holds no dict", thread_id, "metadata")
+    if parent_id == "":
+        raise StorageCorruptError(
+            f"Checkpoint {checkpoint_id!r} of thread {thread_id!r} follows one that is gone. To do without "
+            f"what came before it, call prune([{thread_id!r}]).",
+            thread_id=thread_id,
+            table="tm_checkpoints",
+            checkpoint_id=checkpoint_id,
+        )
     return Bare(
         seq,
         space,
@@ -225,7 +250,7 @@ def bare(reading: Reading, thread_id: str, row: Found) -> Bare:
         created,
         opened.checkpoint,
         opened.around.absent,
-        reading.rows.loads(Row("metadata", *address), (metadata_tag, metadata)),
+        about,
     )
 
 
@@ -237,7 +262,7 @@ def _complete(
     Returns:
         The checkpoints, and where the lists of each are.
     """
-    values = yield from _values(reading, thread, bare)
+    values = yield from _values(reading, thread, thread_id, bare)
     slices = [_slices(reading, thread_id, each, values) for each in bare]
     wanted: dict[tuple[int, str, str], list[Slice[str]]] = {}
     for each, where in zip(bare, slices, strict=True):
@@ -245,7 +270,7 @@ def _complete(
             wanted.setdefault((each.space, each.ns, channel), []).extend(pieces)
     source = Source(reading.sql, reading.rows, thread, thread_id)
     yield from load_logs(source, reading.logs, wanted)
-    writes = yield from _writes(reading, thread, bare)
+    writes = yield from _writes(reading, thread, thread_id, bare)
     stored = [
         StoredCheckpoint(
             thread_id,
@@ -254,7 +279,7 @@ def _complete(
             each.parent_id,
             each.checkpoint,
             each.metadata,
-            _put_together(reading, each, values, where),
+            _put_together(reading, thread_id, each, values, where),
             writes.get(each.seq, []),
         )
         for each, where in zip(bare, slices, strict=True)
@@ -266,7 +291,7 @@ ValueKey = tuple[int, str, str]
 Values = dict[ValueKey, tuple[bool, Encoded]]
 
 
-def _values(reading: Reading, thread: int, bare: Iterable[Bare]) -> Operation[Values]:
+def _values(reading: Reading, thread: int, thread_id: str, bare: Iterable[Bare]) -> Operation[Values]:
     wanted = {
         (each.space, shorten(version), channel)
         for each in bare
@@ -275,6 +300,7 @@ def _values(reading: Reading, thread: int, bare: Iterable[Bare]) -> Operation[Va
     if not wanted:
         return {}
     rows = yield Execute(reading.sql.get_values, (json.dumps(sorted(wanted)), thread))
+    VALUE.of(rows, thread_id)
     return {
         (space, version, channel): (bool(sliced), (tag, data))
         for space, version, channel, sliced, tag, data in rows
@@ -292,26 +318,27 @@ def _slices(reading: Reading, thread_id: str, each: Bare, values: Values) -> dic
 
 
 def _put_together(
-    reading: Reading, each: Bare, values: Values, slices: dict[str, Slices]
+    reading: Reading, thread_id: str, each: Bare, values: Values, slices: dict[str, Slices]
 ) -> dict[str, Encoded | list[bytes]]:
     found: dict[str, Encoded | list[bytes]] = {}
     for channel, version in each.checkpoint["channel_versions"].items():
         if channel in slices:
-            found[channel] = reading.logs.items(each.space, channel, slices[channel])
+            found[channel] = reading.logs.items(each.space, channel, slices[channel], thread_id)
             continue
         _, data = values.get((each.space, shorten(version), channel), (False, None))
         if data is not None:
             found[channel] = data
         elif channel not in each.absent:
-            raise StorageCorruptError(f"The value of channel {channel!r} in checkpoint {each.id!r} is gone.")
+            raise gone_value(thread_id, channel, each.id)
     return found
 
 
-def _writes(reading: Reading, thread: int, bare: Sequence[Bare]) -> Operation[dict[int, list[StoredWrite]]]:
+def _writes(
+    reading: Reading, thread: int, thread_id: str, bare: Sequence[Bare]
+) -> Operation[dict[int, list[StoredWrite]]]:
     numbers = json.dumps([each.seq for each in bare])
     found: dict[int, list[StoredWrite]] = {}
-    for seq, task_id, idx, channel, tag, data, path in (
-        yield Execute(reading.sql.get_writes, (numbers, thread))
-    ):
+    rows = yield Execute(reading.sql.get_writes, (numbers, thread))
+    for seq, task_id, idx, channel, tag, data, path in WRITE.of(rows, thread_id):
         found.setdefault(seq, []).append(StoredWrite(task_id, idx, channel, (tag, data), path))
     return found

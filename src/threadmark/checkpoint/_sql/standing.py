@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from threadmark._db.effects import Execute, Operation
+from threadmark.checkpoint._sql.shapes import HEAD, SEQ, SPACE, STANDING
 from threadmark.checkpoint._sql.statements import Statements
+from threadmark.checkpoint.address import Address
 from threadmark.checkpoint.encode import EncodedCommit
-from threadmark.errors import ThreadConflictError, ThreadDeletedError
+from threadmark.errors import StorageCorruptError, ThreadConflictError, ThreadDeletedError
 
-__all__ = ["Standing", "check_head", "find_standing", "name_tip", "number_of", "space_of"]
+__all__ = [
+    "Standing",
+    "check_head",
+    "find_standing",
+    "name_tip",
+    "number_of",
+    "refuse_lost_head",
+    "space_of",
+]
 
 
 class Standing(NamedTuple):
@@ -24,6 +34,7 @@ class Standing(NamedTuple):
         space: The namespace's number; `None` when the branch does not exist in it.
         seq: The sequence number of the branch's tip.
         tip: The branch's tip.
+        lost: The branch does not exist, and no branch leads to the thread's newest checkpoint.
     """
 
     thread: int | None = None
@@ -34,6 +45,7 @@ class Standing(NamedTuple):
     space: int | None = None
     seq: int | None = None
     tip: str | None = None
+    lost: bool = False
 
     @property
     def incarnation(self) -> str | None:
@@ -43,13 +55,13 @@ class Standing(NamedTuple):
 
 def find_standing(sql: Statements, thread_id: str, ns: str, branch: str, now: int) -> Operation[Standing]:
     """Look up where a thread stands."""
-    rows = yield Execute(sql.find_standing, (ns, branch, thread_id))
+    rows = STANDING.of((yield Execute(sql.find_standing, (ns, branch, thread_id))), thread_id)
     if not rows:
         return Standing()
-    thread, updated, status, expires, last, space, seq, tip = rows[0]
+    thread, updated, status, expires, last, space, seq, tip, lost = rows[0]
     if expires is not None and expires <= now:
         return Standing(expired=thread)
-    return Standing(thread, None, updated, status, last or 0, space, seq, tip)
+    return Standing(thread, None, updated, status, last or 0, space, seq, tip, lost is not None)
 
 
 def check_head(commit: EncodedCommit, at: Standing) -> None:
@@ -68,6 +80,28 @@ def check_head(commit: EncodedCommit, at: Standing) -> None:
         raise ThreadConflictError(commit.thread_id, commit.ns, head.checkpoint_id, at.tip)
 
 
+def refuse_lost_head(sql: Statements, at: Standing, address: Address) -> Operation[None]:
+    """Make sure that a branch without an end was never begun, rather than lost.
+
+    Every namespace that holds checkpoints has a branch. A graph's own namespace is the first of a
+    thread, so where it is missing all others are looked through; a sub-graph's is missing whenever one
+    begins, so that only the newest checkpoint is looked at.
+
+    Raises:
+        StorageCorruptError: There are checkpoints that no branch leads to.
+    """
+    lost = at.lost
+    if at.last and not address.ns and at.space is None and not lost:
+        lost = bool((yield Execute(sql.find_lost, (at.thread,))))
+    if lost:
+        raise StorageCorruptError(
+            f"Thread {address.thread_id!r} has checkpoints that no branch leads to: its row in tm_heads is "
+            f"gone.",
+            thread_id=address.thread_id,
+            table="tm_heads",
+        )
+
+
 def number_of(sql: Statements, commit: EncodedCommit, at: Standing, checkpoint_id: str) -> Operation[int]:
     """Return the sequence number of a checkpoint that a commit builds on.
 
@@ -81,7 +115,7 @@ def number_of(sql: Statements, commit: EncodedCommit, at: Standing, checkpoint_i
     space = at.space
     if space is None:
         space = yield from space_of(sql, at.thread, commit.ns)
-    rows = yield Execute(sql.find_number, (at.thread, space, checkpoint_id))
+    rows = SEQ.of((yield Execute(sql.find_number, (at.thread, space, checkpoint_id))), commit.thread_id)
     if not rows:
         raise ThreadDeletedError(commit.thread_id)
     return int(rows[0][0])
@@ -89,7 +123,7 @@ def number_of(sql: Statements, commit: EncodedCommit, at: Standing, checkpoint_i
 
 def space_of(sql: Statements, thread: int, ns: str) -> Operation[int | None]:
     """Return the number of a namespace, whatever the branch; `None` if it holds nothing."""
-    rows = yield Execute(sql.find_space, (thread, ns))
+    rows = SPACE.of((yield Execute(sql.find_space, (thread, ns))))
     return int(rows[0][0]) if rows else None
 
 
@@ -105,7 +139,7 @@ def name_tip(sql: Statements, thread: int, ns: str, head: tuple[int, int, str]) 
     space, seq, tip = head
     if (yield Execute(sql.has_child, (thread, seq))):
         return
-    here = [row for row in (yield Execute(sql.list_heads, (thread,))) if row[0] == ns]
+    here = [row for row in HEAD.of((yield Execute(sql.list_heads, (thread,)))) if row[0] == ns]
     if any(row[3] == seq for row in here):
         return
     name, taken = f"fork-{seq}", {row[1] for row in here}

@@ -18,7 +18,8 @@ class Statements:
     # Threads and heads
 
     find_standing: str
-    """ns, branch, thread_id → thread, updated, status, expires, last seq, space, seq, id of the head."""
+    """ns, branch, thread_id → thread, updated, status, expires, last seq, space, seq, id of the head, and a
+    number if there is no such head and none leads to the thread's newest checkpoint."""
     create_thread: str
     """thread_id, created, updated, status, expires, ttl, labels, metadata tag, metadata."""
     find_thread: str
@@ -37,6 +38,8 @@ class Statements:
     """seq, id, thread, ns, branch."""
     drop_head: str
     """thread, ns, branch."""
+    find_lost: str
+    """thread → a row if it has a checkpoint that no head leads to."""
     list_heads: str
     """thread → ns, branch, space, seq, id, automatic."""
 
@@ -58,6 +61,8 @@ class Statements:
     """name, value, updated, thread."""
     drop_label: str
     """name, value, updated, thread."""
+    forget_labels: str
+    """thread. Looks through all labels."""
 
     # Leases
 

@@ -15,12 +15,13 @@ from typing import Any
 
 from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
 from threadmark._db.effects import Row as Found
+from threadmark.checkpoint._sql.shapes import INFO, THREAD, UPKEEP, damaged
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint.address import matches
 from threadmark.checkpoint.labels import About, about, label_of, read_about, values_of, write_about
 from threadmark.checkpoint.rows import RowCodec
-from threadmark.checkpoint.serde.base import Encoded
 from threadmark.checkpoint.threads import (
+    STATUSES,
     ThreadInfo,
     ThreadPage,
     ThreadQuery,
@@ -28,6 +29,7 @@ from threadmark.checkpoint.threads import (
     read_cursor,
     write_cursor,
 )
+from threadmark.errors import StorageCorruptError
 
 __all__ = ["Index", "count_threads", "find_threads", "get_thread", "update_thread"]
 
@@ -61,7 +63,7 @@ def create_thread(
         index.sql.create_thread,
         (thread_id, index.now, index.now, status, expires, ttl, _text(labels), *data),
     )
-    rows = yield Execute(index.sql.find_thread, (thread_id,))
+    rows = THREAD.of((yield Execute(index.sql.find_thread, (thread_id,))), thread_id)
     thread = int(rows[0][0])
     yield from _add_labels(index, thread, labels, index.now)
     return thread
@@ -71,11 +73,11 @@ def touch_thread(
     index: Index, thread: int, thread_id: str, status: str, entries: About, refresh: bool = True
 ) -> Operation[None]:
     """Renew a thread's row: its status, when it changed, when it expires, and what is added to it."""
-    rows = yield Execute(index.sql.get_upkeep, (thread,))
+    rows = UPKEEP.of((yield Execute(index.sql.get_upkeep, (thread,))), thread_id)
     updated, expires, ttl, old, tag, data = rows[0]
-    labels = _read_labels(old)
+    labels = _read_labels(old, thread_id)
     if entries:
-        known = read_about(thread_id, (tag, data), index.rows) if tag is not None else {}
+        known = _about(index, thread_id, tag, data)
         known.update(entries)
         tag, data = write_about(thread_id, known, index.rows)
         new = _labels(index, known)
@@ -90,8 +92,15 @@ def touch_thread(
 
 def forget_labels(index: Index, thread: int) -> Operation[None]:
     """Delete the labels of a thread that is about to go."""
-    for updated, _, _, labels, *_ in (yield Execute(index.sql.get_upkeep, (thread,))):
-        yield from _drop_labels(index, thread, _read_labels(labels), updated)
+    rows = yield Execute(index.sql.get_upkeep, (thread,))
+    try:
+        found = [(_read_labels(row[3]), row[0]) for row in UPKEEP.of(rows)]
+    except StorageCorruptError:
+        # Where the row does not say which they are, they are looked for: a damaged thread can go, too.
+        yield Execute(index.sql.forget_labels, (thread,))
+        return
+    for labels, updated in found:
+        yield from _drop_labels(index, thread, labels, updated)
 
 
 def _labels(index: Index, entries: About) -> list[tuple[str, str]]:
@@ -110,8 +119,28 @@ def _text(labels: list[tuple[str, str]]) -> str | None:
     return json.dumps(labels) if labels else None
 
 
-def _read_labels(text: str | None) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in json.loads(text)] if text else []
+def _read_labels(text: str | None, thread_id: str | None = None) -> list[tuple[str, str]]:
+    if text is None:
+        return []
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if type(found) is not list or not all(map(_is_label, found)):
+        raise damaged("threads", "labels holds no list of keys and labels", thread_id, "labels")
+    return [(name, value) for name, value in found]
+
+
+def _is_label(found: Any) -> bool:
+    return type(found) is list and list(map(type, found)) == [str, str]
+
+
+def _about(index: Index, thread_id: str, tag: str | None, data: bytes | None) -> About:
+    if tag is None and data is None:
+        return {}
+    if tag is None or data is None:
+        raise damaged("threads", "metadata is there by half", thread_id, "metadata")
+    return read_about(thread_id, (tag, data), index.rows)
 
 
 def _add_labels(index: Index, thread: int, labels: list[tuple[str, str]], updated: int) -> Operation[None]:
@@ -129,7 +158,7 @@ def _drop_labels(index: Index, thread: int, labels: list[tuple[str, str]], updat
 
 def get_thread(index: Index, thread_id: str) -> Operation[ThreadInfo | None]:
     """Return what is known about a thread."""
-    rows = yield Execute(index.sql.get_thread, (thread_id, index.now))
+    rows = INFO.of((yield Execute(index.sql.get_thread, (thread_id, index.now))), thread_id)
     return _info(index, rows[0]) if rows else None
 
 
@@ -144,7 +173,7 @@ def update_thread(
 def _update_thread(
     index: Index, thread_id: str, metadata: Mapping[str, Any] | None, ttl: timedelta | str | None
 ) -> Operation[ThreadInfo | None]:
-    rows = yield Execute(index.sql.get_thread, (thread_id, index.now))
+    rows = INFO.of((yield Execute(index.sql.get_thread, (thread_id, index.now))), thread_id)
     if not rows:
         return None
     thread, status = rows[0][0], rows[0][4]
@@ -168,7 +197,7 @@ def _find_threads(index: Index, query: ThreadQuery, limit: int, cursor: str | No
     label = yield from _best_label(index, query)
     size = limit + 1 if not query.metadata else _SCAN
     while len(found) <= limit:
-        rows = yield Execute(*_page(index, query, label, at, size))
+        rows = INFO.of((yield Execute(*_page(index, query, label, at, size))))
         infos = ((row, _info(index, row)) for row in rows)
         found += [each for each in infos if matches(each[1].metadata, query.metadata)]
         if len(rows) < size:
@@ -227,8 +256,9 @@ def _best_label(index: Index, query: ThreadQuery) -> Operation[tuple[str, str] |
 
 def _info(index: Index, row: Found) -> ThreadInfo:
     _, thread_id, created, updated, status, expires, tag, data = row
-    stored: Encoded = (tag, data)
-    entries = read_about(thread_id, stored, index.rows) if tag is not None else {}
+    if status not in STATUSES:
+        raise damaged("threads", "status holds none of its words", thread_id, "status")
+    entries = _about(index, thread_id, tag, data)
     return ThreadInfo(
         thread_id,
         status,

@@ -11,6 +11,21 @@ from typing import Any, TypeAlias
 from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
 from threadmark.checkpoint._sql.lists import Slices, log_row, read_slices
 from threadmark.checkpoint._sql.pack import Unpacked, expand, shorten, unpacked
+from threadmark.checkpoint._sql.shapes import (
+    ABOUT,
+    BODY,
+    HEAD,
+    INFO,
+    LISTED,
+    LISTED_CHUNK,
+    LISTED_VALUE,
+    NAMED,
+    SEALED_CHECKPOINT,
+    SEALED_CHUNK,
+    SEALED_WRITE,
+    THREAD,
+    damaged,
+)
 from threadmark.checkpoint._sql.threads import Index, forget_labels
 from threadmark.checkpoint.retention import HeadNode, Node, Plan, Rule, kept_for_runs, plan
 from threadmark.checkpoint.rows import RowCodec, value_row, write_row
@@ -115,7 +130,7 @@ def delete_for_runs(index: Index, run_ids: Sequence[str]) -> Operation[None]:
     """Delete the checkpoints that runs saved."""
     threads: dict[int, str] = {}
     for run_id in run_ids:
-        threads.update((yield Execute(index.sql.threads_of_run, (run_id,))))
+        threads.update(NAMED.of((yield Execute(index.sql.threads_of_run, (run_id,)))))
     for thread, thread_id in threads.items():
         yield Transaction(_delete_for_runs(index, thread, thread_id, run_ids))
     yield from give_back(index)
@@ -135,19 +150,20 @@ def prune_rows(index: Index, thread: int, thread_id: str, decide: Decide) -> Ope
     """Delete what is decided, and what nobody needs then; return how many checkpoints are left."""
     sql = index.sql
     found = {}
-    for seq, space, ns, checkpoint_id, parent, created, tag, body in (
-        yield Execute(sql.list_bodies, (thread,))
-    ):
+    bodies = yield Execute(sql.list_bodies, (thread,))
+    for seq, space, ns, checkpoint_id, parent, created, tag, body in BODY.of(bodies, thread_id):
+        if parent is not None and parent >= seq:
+            raise damaged("checkpoints", "parent is not before it", thread_id, "parent")
         row = Row("checkpoint", thread_id, ns, checkpoint_id)
-        opened = unpacked(index.rows.loads(row, (tag, body)), checkpoint_id)
+        opened = unpacked(index.rows.loads(row, (tag, body)), checkpoint_id, thread_id)
         node = Node(seq, ns, checkpoint_id, parent, created, opened.around.parents, opened.around.run_id)
         found[seq] = (node, space, opened)
     heads = [
         HeadNode(ns, branch, seq, bool(automatic))
-        for ns, branch, _, seq, _, automatic in (yield Execute(sql.list_heads, (thread,)))
+        for ns, branch, _, seq, _, automatic in HEAD.of((yield Execute(sql.list_heads, (thread,))), thread_id)
     ]
     decided = decide([node for node, _, _ in found.values()], heads)
-    if not decided.dropped:
+    if not decided.dropped and not decided.parents:
         return len(found)
     yield from _apply(index, thread, decided)
     for node in decided.dropped:
@@ -180,15 +196,16 @@ def _collect(
     }
     slices: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
     useless = []
-    for space, short, channel, tag, data in (yield Execute(index.sql.list_values, (thread,))):
+    values = yield Execute(index.sql.list_values, (thread,))
+    for space, short, channel, tag, data in LISTED_VALUE.of(values, thread_id):
         ns = needed.get((space, short, channel))
         if ns is None:
             useless.append((thread, space, short, channel))
-        elif data is not None:
+        elif tag is not None and data is not None:
             for log, low, high in _opened_slices(index.rows, thread_id, ns, channel, short, (tag, data)):
                 slices.setdefault((space, channel, log), []).append((low, high))
     yield ExecuteMany(index.sql.drop_value, useless)
-    chunks = yield Execute(index.sql.list_chunks, (thread,))
+    chunks = LISTED_CHUNK.of((yield Execute(index.sql.list_chunks, (thread,))), thread_id)
     yield ExecuteMany(
         index.sql.drop_chunk,
         [
@@ -222,7 +239,7 @@ def _copy_thread(index: Index, source: str, target: str) -> Operation[None]:
     for thread_id in sorted({source, target}):
         # Where threads are locked one by one, everybody locks them in this order, and no others later.
         there[thread_id] = yield Execute(sql.find_thread, (thread_id,))
-    found = (yield Execute(sql.get_thread, (source, index.now))) if there[source] else []
+    found = INFO.of((yield Execute(sql.get_thread, (source, index.now)))) if there[source] else []
     if not found:
         raise InvalidArgumentError(f"There is no thread {source!r} to copy.")
     if there[target] and (yield Execute(sql.get_thread, (target, index.now))):
@@ -231,7 +248,7 @@ def _copy_thread(index: Index, source: str, target: str) -> Operation[None]:
         yield from delete_rows(index, expired)
     old = found[0][0]
     yield Execute(sql.copy_thread_row, (target, index.now, index.now, old))
-    ((new,),) = yield Execute(sql.find_thread, (target,))
+    ((new,),) = THREAD.of((yield Execute(sql.find_thread, (target,))), target)
     yield Execute(sql.copy_labels, (index.now, new, old))
     for statement in sql.copy_rows:
         yield Execute(statement, (new, old))
@@ -242,7 +259,7 @@ def _copy_thread(index: Index, source: str, target: str) -> Operation[None]:
 def _seal_again(index: Index, thread: int, source: str, target: str) -> Operation[None]:
     """Protect the rows of a copied thread for where they are now."""
     rows = index.rows
-    for key, row, data in (yield from _sealed_rows(index, thread)):
+    for key, row, data in (yield from _sealed_rows(index, thread, source)):
         opened = rows.open(row._replace(thread_id=source), data)
         moved = rows.seal(row._replace(thread_id=target), opened)
         yield Execute(index.sql.reseal[row.kind], (*moved, *key))
@@ -262,7 +279,7 @@ def _all_threads(index: Index) -> Operation[list[str]]:
     found: list[str] = []
     after = (_LAST, _LAST)
     while True:
-        rows = yield Execute(index.sql.page_of_threads, (index.now, *after, _PAGE))
+        rows = LISTED.of((yield Execute(index.sql.page_of_threads, (index.now, *after, _PAGE))))
         found += [thread_id for _, thread_id, _ in rows]
         if len(rows) < _PAGE:
             return found
@@ -272,7 +289,7 @@ def _all_threads(index: Index) -> Operation[list[str]]:
 def _rotate(index: Index, thread_id: str, reseal: Reseal) -> Operation[int]:
     count = 0
     for (thread,) in (yield Execute(index.sql.find_thread, (thread_id,))):
-        for key, row, data in (yield from _sealed_rows(index, thread)):
+        for key, row, data in (yield from _sealed_rows(index, thread, thread_id)):
             renewed = reseal(row._replace(thread_id=thread_id), data)
             if renewed is not None:
                 yield Execute(index.sql.reseal[row.kind], (*renewed, *key))
@@ -280,26 +297,45 @@ def _rotate(index: Index, thread_id: str, reseal: Reseal) -> Operation[int]:
     return count
 
 
-def _sealed_rows(index: Index, thread: int) -> Operation[list[tuple[tuple[Any, ...], Row, Any]]]:
+def _sealed_rows(
+    index: Index, thread: int, thread_id: str
+) -> Operation[list[tuple[tuple[Any, ...], Row, Any]]]:
     """List every protected row of a thread: its key, its identity without the thread, and its data."""
     sql = index.sql
     found: list[tuple[tuple[Any, ...], Row, Any]] = []
-    spaces = {row[2]: row[0] for row in (yield Execute(sql.list_heads, (thread,)))}
-    places: dict[int, tuple[str, str]] = {}
-    for seq, space, checkpoint_id, *data in (yield Execute(sql.all_checkpoints, (thread,))):
+    heads = HEAD.of((yield Execute(sql.list_heads, (thread,))), thread_id)
+    spaces = _Names("heads", {row[2]: row[0] for row in heads}, thread_id)
+    places = _Names("checkpoints", {}, thread_id)
+    checkpoints = yield Execute(sql.all_checkpoints, (thread,))
+    for seq, space, checkpoint_id, *data in SEALED_CHECKPOINT.of(checkpoints, thread_id):
         places[seq] = (spaces[space], checkpoint_id)
         found.append(((thread, seq), Row("checkpoint", "", *places[seq]), tuple(data[:2])))
         found.append(((thread, seq), Row("metadata", "", *places[seq]), tuple(data[2:])))
-    for space, short, channel, *data in (yield Execute(sql.all_values, (thread,))):
+    values = yield Execute(sql.all_values, (thread,))
+    for space, short, channel, *data in LISTED_VALUE.of(values, thread_id):
         row = value_row("", spaces[space], channel, expand(short))
         found.append(((thread, space, short, channel), row, tuple(data)))
-    for space, channel, log, start, *data in (yield Execute(sql.all_chunks, (thread,))):
+    chunks = yield Execute(sql.all_chunks, (thread,))
+    for space, channel, log, start, *data in SEALED_CHUNK.of(chunks, thread_id):
         row = log_row("", spaces[space], channel, log, start)
         found.append(((thread, space, channel, log, start), row, tuple(data)))
-    for seq, task_id, idx, channel, *data in (yield Execute(sql.all_writes, (thread,))):
+    writes = yield Execute(sql.all_writes, (thread,))
+    for seq, task_id, idx, channel, *data in SEALED_WRITE.of(writes, thread_id):
         row = write_row(("", *places[seq]), channel, task_id, idx)
         found.append(((thread, seq, task_id, idx), row, tuple(data)))
-    for tag, data in (yield Execute(sql.thread_metadata, (thread,))):
-        if tag is not None:
+    for tag, data in ABOUT.of((yield Execute(sql.thread_metadata, (thread,))), thread_id):
+        if tag is not None and data is not None:
             found.append(((thread,), Row("thread"), (tag, data)))
     return found
+
+
+class _Names(dict[int, Any]):
+    """What rows of a table stand for, by number. A number that other rows name must be there."""
+
+    def __init__(self, table: str, found: dict[int, Any], thread_id: str) -> None:
+        super().__init__(found)
+        self._table = table
+        self._thread_id = thread_id
+
+    def __missing__(self, number: int) -> Any:
+        raise damaged(self._table, f"number {number}, which other rows name, is gone", self._thread_id)

@@ -18,7 +18,7 @@ from threadmark.checkpoint._sql.read import Opened, Reading, load
 from threadmark.checkpoint._sql.read import _load as load_here
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint.address import Address
-from threadmark.checkpoint.postgres.sql import CHECKPOINT
+from threadmark.checkpoint.postgres.sql import CHECKPOINT, LOST
 
 __all__ = ["open_tip"]
 
@@ -34,7 +34,8 @@ _NEWEST = """
 _OPEN = f"""
 WITH RECURSIVE s AS MATERIALIZED (
     SELECT t.thread, t.updated, t.status, t.expires,
-        (SELECT max(c.seq) FROM tm_checkpoints c WHERE c.thread = t.thread) AS last, h.space, h.seq, h.id
+        (SELECT max(c.seq) FROM tm_checkpoints c WHERE c.thread = t.thread) AS last, h.space, h.seq, h.id,
+        {LOST} AS lost
     FROM tm_threads t
     LEFT JOIN tm_heads h ON h.thread = t.thread AND h.ns = $1::text AND h.branch = $2::text
     WHERE t.thread_id = $3::text
@@ -46,7 +47,7 @@ WITH RECURSIVE s AS MATERIALIZED (
     SELECT f.* FROM s, n, LATERAL ({_NEWEST.format(below="AND v.channel < n.channel")}) f
 )
 SELECT 0 AS kind, s.thread AS a, s.updated AS b, s.expires AS c, s.last AS d, s.space AS e, s.seq AS f,
-    s.status AS p, s.id AS q, NULL::text AS r, NULL::text AS tag, NULL::bytea AS data,
+    s.status AS p, s.id AS q, s.lost::text AS r, NULL::text AS tag, NULL::bytea AS data,
     NULL::text AS more_tag, NULL::bytea AS more
 FROM s
 UNION ALL
@@ -119,7 +120,7 @@ class _Answers:
         self._writes: Rows = []
         for kind, a, b, c, d, e, f, p, q, r, tag, data, more_tag, more in rows:
             if kind == 0:
-                self._standing = [(a, b, p, c, d, e, f, q)]
+                self._standing = [(a, b, p, c, d, e, f, q, None if r is None else int(r))]
             elif kind == 1:
                 self._tip = [(a, b, p, q, r, c, tag, data, more_tag, more)]
             elif kind == 2:

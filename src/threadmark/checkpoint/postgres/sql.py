@@ -14,7 +14,7 @@ from threadmark._db.postgres_session import HELD, NEXT
 from threadmark._db.postgres_tables import Names
 from threadmark.checkpoint._sql.statements import Statements
 
-__all__ = ["CHECKPOINT", "statements_for"]
+__all__ = ["CHECKPOINT", "LOST", "statements_for"]
 
 _LOCK_ID = "SELECT 1 FROM tm_threads WHERE thread_id = {} FOR UPDATE"
 # Postgres wants to know the types of parameters, also of those that are there for the next part only.
@@ -23,11 +23,22 @@ _LOCK = f"SELECT 1 FROM tm_threads WHERE thread = $1 FOR UPDATE{NEXT}"
 CHECKPOINT = """
     SELECT c.seq, c.space,
         (SELECT h.ns FROM tm_heads h WHERE h.thread = c.thread AND h.space = c.space LIMIT 1) AS ns,
-        c.id, p.id AS parent_id, c.created, c.body_tag, c.body, c.metadata_tag, c.metadata
+        c.id, CASE WHEN c.parent IS NOT NULL THEN coalesce(p.id, '') END AS parent_id, c.created,
+        c.body_tag, c.body, c.metadata_tag, c.metadata
     FROM tm_checkpoints c
     LEFT JOIN tm_checkpoints p ON p.thread = c.thread AND p.seq = c.parent
 """
 """The columns in which checkpoints are read."""
+
+LOST = """
+    CASE WHEN h.space IS NULL THEN (
+        SELECT n.seq FROM (
+            SELECT c.seq, c.space FROM tm_checkpoints c WHERE c.thread = t.thread ORDER BY c.seq DESC LIMIT 1
+        ) n
+        WHERE NOT EXISTS (SELECT 1 FROM tm_heads o WHERE o.thread = t.thread AND o.space = n.space)
+    ) END
+"""
+"""The newest checkpoint of the thread `t`, if it has not the head `h`, and none leads to that checkpoint."""
 
 _THREAD = "t.thread, t.thread_id, t.created, t.updated, t.status, t.expires, t.metadata_tag, t.metadata"
 
@@ -37,7 +48,7 @@ _STATEMENTS = Statements(
         {NEXT}
         SELECT t.thread, t.updated, t.status, t.expires,
             (SELECT max(c.seq) FROM tm_checkpoints c WHERE c.thread = t.thread),
-            h.space, h.seq, h.id
+            h.space, h.seq, h.id, {LOST}
         FROM tm_threads t
         LEFT JOIN tm_heads h ON h.thread = t.thread AND h.ns = $1 AND h.branch = $2
         WHERE t.thread_id = $3 {HELD}
@@ -69,6 +80,11 @@ _STATEMENTS = Statements(
     """,
     move_head="UPDATE tm_heads SET seq = $1, id = $2 WHERE thread = $3 AND ns = $4 AND branch = $5",
     drop_head="DELETE FROM tm_heads WHERE thread = $1 AND ns = $2 AND branch = $3",
+    find_lost="""
+        SELECT 1 FROM tm_checkpoints c WHERE c.thread = $1
+            AND NOT EXISTS (SELECT 1 FROM tm_heads h WHERE h.thread = $1 AND h.space = c.space)
+        LIMIT 1
+    """,
     list_heads="SELECT ns, branch, space, seq, id, automatic FROM tm_heads WHERE thread = $1",
     get_thread=f"""
         {_LOCK_ID.format("$1 AND $2::bigint IS NOT NULL")}
@@ -105,6 +121,7 @@ _STATEMENTS = Statements(
         INSERT INTO tm_labels (name, value, updated, thread) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
     """,
     drop_label="DELETE FROM tm_labels WHERE name = $1 AND value = $2 AND updated = $3 AND thread = $4",
+    forget_labels="DELETE FROM tm_labels WHERE thread = $1",
     # A row that is there can be locked, so one is made that anybody may take.
     find_lease=f"""
         INSERT INTO tm_leases (thread_id, token, expires) VALUES ($1, '', 0) ON CONFLICT DO NOTHING

@@ -127,7 +127,8 @@ MIGRATIONS = (_VERSION_1,)
 _CHECKPOINT = """
     SELECT c.seq, c.space,
         (SELECT h.ns FROM tm_heads h WHERE h.thread = c.thread AND h.space = c.space LIMIT 1),
-        c.id, p.id, c.created, c.body_tag, c.body, c.metadata_tag, c.metadata
+        c.id, CASE WHEN c.parent IS NOT NULL THEN coalesce(p.id, '') END, c.created,
+        c.body_tag, c.body, c.metadata_tag, c.metadata
     FROM tm_checkpoints c
     LEFT JOIN tm_checkpoints p ON p.thread = c.thread AND p.seq = c.parent
 """
@@ -138,7 +139,14 @@ STATEMENTS = Statements(
     find_standing="""
         SELECT t.thread, t.updated, t.status, t.expires,
             (SELECT max(c.seq) FROM tm_checkpoints c WHERE c.thread = t.thread),
-            h.space, h.seq, h.id
+            h.space, h.seq, h.id,
+            CASE WHEN h.space IS NULL THEN (
+                SELECT n.seq FROM (
+                    SELECT c.seq, c.space FROM tm_checkpoints c WHERE c.thread = t.thread
+                    ORDER BY c.seq DESC LIMIT 1
+                ) n
+                WHERE NOT EXISTS (SELECT 1 FROM tm_heads o WHERE o.thread = t.thread AND o.space = n.space)
+            ) END
         FROM tm_threads t
         LEFT JOIN tm_heads h ON h.thread = t.thread AND h.ns = ? AND h.branch = ?
         WHERE t.thread_id = ?
@@ -165,6 +173,11 @@ STATEMENTS = Statements(
     """,
     move_head="UPDATE tm_heads SET seq = ?, id = ? WHERE thread = ? AND ns = ? AND branch = ?",
     drop_head="DELETE FROM tm_heads WHERE thread = ? AND ns = ? AND branch = ?",
+    find_lost="""
+        SELECT 1 FROM tm_checkpoints c WHERE c.thread = ?1
+            AND NOT EXISTS (SELECT 1 FROM tm_heads h WHERE h.thread = ?1 AND h.space = c.space)
+        LIMIT 1
+    """,
     list_heads="SELECT ns, branch, space, seq, id, automatic FROM tm_heads WHERE thread = ?",
     get_thread=f"""
         SELECT {_THREAD} FROM tm_threads t
@@ -197,6 +210,7 @@ STATEMENTS = Statements(
     """,
     add_label="INSERT OR REPLACE INTO tm_labels (name, value, updated, thread) VALUES (?, ?, ?, ?)",
     drop_label="DELETE FROM tm_labels WHERE name = ? AND value = ? AND updated = ? AND thread = ?",
+    forget_labels="DELETE FROM tm_labels WHERE thread = ?",
     find_lease="SELECT token, expires FROM tm_leases WHERE thread_id = ?",
     set_lease="INSERT OR REPLACE INTO tm_leases (thread_id, token, expires) VALUES (?, ?, ?)",
     drop_lease="DELETE FROM tm_leases WHERE thread_id = ? AND token = ?",
