@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from threadmark.channels.base import MISSING, BaseChannel, Value
+from threadmark.errors import StorageCorruptError
 
 __all__ = ["Topic"]
 
@@ -37,8 +38,14 @@ class Topic(BaseChannel[Value]):
     def restore(self, saved: Any) -> None:
         # A topic that was saved as a pair (from other writers) has its items in second place.
         if isinstance(saved, tuple):
-            saved = saved[1]
-        self.value = list(saved) if saved is not MISSING and saved else MISSING
+            saved = saved[-1] if saved else []
+        if saved is not MISSING and not isinstance(saved, list):
+            raise StorageCorruptError(
+                f"The topic {self.key!r} was saved as {type(saved).__name__}, not as a list. Restore a "
+                f"backup.",
+                channel=self.key,
+            )
+        self.value = saved[:] if saved is not MISSING and saved else MISSING
 
     def update(self, values: Sequence[Any]) -> bool:
         before = self.value

@@ -47,7 +47,7 @@ from threadmark.checkpoint.serde.base import SerializerProtocol
 from threadmark.checkpoint.threads import ThreadIndex, ThreadInfo, ThreadPage, Threads
 from threadmark.checkpoint.upkeep import Upkeep
 from threadmark.config import RunnableConfig
-from threadmark.errors import SerializationError
+from threadmark.errors import SerializationError, StorageCorruptError
 
 __all__ = [
     "LATEST_VERSION",
@@ -125,13 +125,17 @@ class BaseCheckpointSaver(Upkeep, Branches, Threads, Leases, Generic[V]):
         return twin
 
     def get_next_version(self, current: V | None, channel: None = None) -> V:
-        """Return a version after `current`: a counter of 32 digits, a dot, a random number."""
+        """Return a version after `current`: a counter of 32 digits, a dot, a random number.
+
+        Raises:
+            StorageCorruptError: `current` does not begin with a counter.
+        """
         if current is None:
             counter = 0
         elif isinstance(current, int):
             counter = current
         else:
-            counter = int(str(current).split(".", 1)[0])
+            counter = _counter(str(current))
         return f"{counter + 1:032}.{random.random()}"  # type: ignore[return-value]
 
     # The classic face
@@ -331,3 +335,13 @@ def _put_arguments(
     if commit.parent_id is None:
         del parent["configurable"]["checkpoint_id"]
     return parent, commit.checkpoint, commit.metadata, commit.new_versions
+
+
+def _counter(version: str) -> int:
+    try:
+        return int(version.split(".", 1)[0])
+    except ValueError as error:
+        raise StorageCorruptError(
+            f"The version {version!r} does not begin with a counter, so that none can follow it. Restore a "
+            f"backup, or go on from an earlier checkpoint of get_state_history(config)."
+        ) from error

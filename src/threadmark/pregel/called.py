@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from threadmark.checkpoint.base import TaskCommit, TaskWrites
 from threadmark.config import enclosing_scope
 from threadmark.constants import ERROR, INTERRUPT, PUSH, RESUME, RETURN
-from threadmark.errors import GraphInterrupt, InvalidArgumentError, NodeCancelledError, SerializationError
+from threadmark.errors import (
+    GraphInterrupt,
+    InvalidArgumentError,
+    NodeCancelledError,
+    SerializationError,
+    StorageCorruptError,
+)
 from threadmark.pregel import stream
 from threadmark.pregel.begin import answer_task, carry_answers, pending
 from threadmark.pregel.body import Need, execute
@@ -73,7 +79,13 @@ class Called:
         """
         if self.task.writes is None:
             raise GraphInterrupt(self.task.interrupts)
-        return next(value for channel, value in self.task.writes if channel == RETURN)
+        for channel, value in self.task.writes:
+            if channel == RETURN:
+                return value
+        raise StorageCorruptError(
+            f"The task {self.task.name!r} has finished, and what it returned is gone from storage. Restore a "
+            f"backup, or go on from an earlier checkpoint of get_state_history(config)."
+        )
 
 
 def call(node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

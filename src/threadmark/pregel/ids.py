@@ -38,7 +38,7 @@ def checkpoint_id(ticks: int, step: int, random: int) -> str:
 def ticks_of(identifier: str) -> int:
     """Return the time in a version 6 id, or 0 for any other text."""
     parts = identifier.split("-")
-    if len(parts) != 5 or parts[2][:1] != "6":
+    if [*map(len, parts)] != [8, 4, 4, 4, 12] or parts[2][:1] != "6":
         return 0
     try:
         return int(parts[0] + parts[1] + parts[2][1:], 16)

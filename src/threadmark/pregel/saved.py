@@ -15,12 +15,10 @@ from threadmark.channels.base import MISSING
 from threadmark.checkpoint.base import Checkpoint, CheckpointTuple, empty_checkpoint
 from threadmark.constants import TASKS
 from threadmark.errors import GraphChangedError, GraphError, GraphMismatchError
+from threadmark.pregel.intact import BRANCH, JOIN, refuse_damage, sends_of
 from threadmark.pregel.plan import Channels, Plan
 
 __all__ = ["State", "hydrate"]
-
-BRANCH = "branch:to:"
-JOIN = "join:"
 
 
 @dataclass(slots=True)
@@ -44,9 +42,11 @@ def hydrate(plan: Plan, saved: CheckpointTuple | None) -> State:
     Raises:
         GraphMismatchError: Graph and thread both have names, and they differ.
         GraphError: The state was saved by a newer version of the graph, or a migration is missing.
+        StorageCorruptError: No run could have saved it.
     """
     if saved is None:
         return State(empty_checkpoint(), {k: c.clone() for k, c in plan.channels.items()})
+    refuse_damage(saved)
     check_name(plan, saved)
     checkpoint = writable(saved.checkpoint)
     if plan.renames or any(is_lost(plan, c) for c in checkpoint["channel_values"]):
@@ -112,7 +112,7 @@ def renamed_arrivals(names: Mapping[str, str], saved: Any) -> Any:
 
 def migrate(plan: Plan, saved: CheckpointTuple, values: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
     """Return the saved values in the shape of the graph's version, and which of them changed."""
-    found = int(saved.metadata.get("state_version", 1))  # type: ignore[call-overload]
+    found: Any = saved.metadata.get("state_version", 1)
     if found == plan.version:
         return values, set()
     if found > plan.version:
@@ -165,7 +165,9 @@ def refuse_lost_nodes(plan: Plan, checkpoint: Checkpoint, written: Collection[st
     lost = sorted({c for c in [*held, *written] if is_lost(plan, c)})
     joins = [members(c) for c in lost if c.startswith(JOIN)]
     waiting = {c[len(BRANCH) :] for c in lost if c.startswith(BRANCH)}
-    waiting |= {send.node for send in values.get(TASKS) or ()} | {name for join in joins for name in join}
+    waiting |= {send.node for send in sends_of(values.get(TASKS)) or ()} | {
+        name for join in joins for name in join
+    }
     nodes = sorted(waiting - plan.nodes.keys() - plan.renames.keys())
     if nodes or joins:
         raise GraphChangedError(nodes, [(tuple(starts), end) for *starts, end in joins])
