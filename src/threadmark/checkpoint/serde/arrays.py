@@ -14,11 +14,13 @@ from ormsgpack import Ext
 
 from threadmark.checkpoint.serde import wire
 from threadmark.checkpoint.serde.codec import Decoder, Encoder, Level
-from threadmark.checkpoint.serde.dtypes import describe, dtype_of, is_listed
+from threadmark.checkpoint.serde.dtypes import describe, dtype_of, is_listed, simple_dtype
 from threadmark.errors import SerializationError, UnknownTypeError
 
 __all__ = ["DECODERS", "array_encoder", "array_of"]
 
+_NUMBERS = frozenset("bBhHiIlLqQefdgFDG")
+"""Types of items of which any bytes are one. They are what most arrays hold."""
 _MAX_CHARACTER = 0x10FFFF
 _ROOM = 1 << 20
 _GROWTH = 4096
@@ -84,15 +86,25 @@ def _decode_array(data: bytes, level: Level) -> Any:
     np = sys.modules.get("numpy")
     if np is None:
         raise UnknownTypeError("numpy:ndarray")
-    described, shape, order, *listed = level.unpack(data)
+    parts = level.unpack(data)
+    if len(parts) != 3:
+        return _listed(np, data, *parts)
+    described, shape, order = parts
     dtype, count = _checked(np, described, shape, order)
-    if listed:
-        _check_room(dtype.itemsize * count, data)
-        return _from_list(np, dtype, count, listed[0]).reshape(shape, order=order)
-    start = len(data) - count * dtype.itemsize
+    size = count * dtype.itemsize
+    start = len(data) - size
     if start <= 0:
         raise _wrong_length()
+    if size and dtype.char in _NUMBERS:
+        return np.ndarray(shape, dtype, data, start, None, order).copy(order)
     return _from_bytes(np, dtype, shape, order, data, start)
+
+
+def _listed(np: Any, data: bytes, described: Any, shape: Any, order: Any, items: Any) -> Any:
+    """Return the array whose items are a list."""
+    dtype, count = _checked(np, described, shape, order)
+    _check_room(dtype.itemsize * count, data)
+    return _from_list(np, dtype, count, items).reshape(shape, order=order)
 
 
 def array_of(np: Any, described: Any, shape: Any, order: Any, raw: bytes) -> Any:
@@ -114,9 +126,9 @@ def _checked(np: Any, described: Any, shape: Any, order: Any) -> tuple[Any, int]
         if type(side) is not int or side < 0:
             raise SerializationError("A stored array has a side that is no length")
         count *= side
-    if order not in ("C", "F"):
+    if order != "C" and order != "F":
         raise SerializationError("A stored array has neither order of items")
-    return dtype_of(np, described), count
+    return simple_dtype(described) if type(described) is str else dtype_of(np, described), count
 
 
 def _wrong_length() -> SerializationError:

@@ -9,7 +9,7 @@ from typing import Any
 
 from threadmark.errors import SerializationError
 
-__all__ = ["describe", "dtype_of", "is_listed"]
+__all__ = ["describe", "dtype_of", "is_listed", "simple_dtype"]
 
 _SIMPLE = re.compile(
     r"[<>|][biufcSUVmMO]\d*(\[(?:[1-9]\d{0,8})?(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as|generic)\])?", re.ASCII
@@ -54,7 +54,12 @@ def _describe_field(name: str, field: tuple[Any, ...]) -> list[Any]:
 
 
 @lru_cache(256)
-def _simple(text: str) -> Any:
+def simple_dtype(text: str) -> Any:
+    """Return the dtype that a text says.
+
+    Raises:
+        SerializationError: There is none.
+    """
     if not _SIMPLE.fullmatch(text):
         raise SerializationError(f"There is no dtype {text[:40]!r}")
     return sys.modules["numpy"].dtype(text)
@@ -67,7 +72,7 @@ def dtype_of(np: Any, described: Any) -> Any:
         SerializationError: It describes none.
     """
     if type(described) is str:
-        return _simple(described)
+        return simple_dtype(described)
     if "of" in described:
         return np.dtype((dtype_of(np, described["of"]), tuple(described["shape"])))
     if "coerce" in described:
