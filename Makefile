@@ -34,9 +34,10 @@ test: lint types
 search: $(VENV)/full
 	$(BIN)/pytest -n 2 --dist loadgroup --hypothesis-profile=search
 
-.venv-bench/ready: constraints.txt
+.venv-bench/ready: constraints.txt Makefile
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/pip install --quiet --disable-pip-version-check langgraph langgraph-checkpoint-sqlite
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check langgraph langgraph-checkpoint-sqlite \
+		langgraph-checkpoint-postgres 'psycopg[binary]' psycopg-pool
 	touch $@
 
 bench: $(VENV)/full .venv-bench/ready

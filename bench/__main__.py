@@ -8,12 +8,11 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from bench.measure import ROOT, Side
+from bench.measure import OWN_ENVIRONMENT, ROOT, Side
 from bench.report import HEAD, cells, document, line, table
 from bench.rows import FULL, QUICK, Row, rows
 
-OWN_ENVIRONMENT = ROOT / ".venv-bench" / "bin" / "python"
-MORE = {"Serializer": "bench.serde", "Store": "bench.store"}
+MORE = {"Serializer": "bench.serde", "Store": "bench.store", "Postgres": "bench.postgres"}
 
 
 def main() -> None:

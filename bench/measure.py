@@ -13,6 +13,8 @@ from typing import Any
 from bench.inserts import insert_again
 
 ROOT = Path(__file__).parent.parent
+OWN_ENVIRONMENT = ROOT / ".venv-bench" / "bin" / "python"
+"""The Python that has LangGraph and what it needs, and nothing else."""
 Figures = dict[str, float]
 
 

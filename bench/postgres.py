@@ -15,12 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from typing_extensions import TypedDict
 
-ROOT = Path(__file__).parent.parent
+from bench.measure import OWN_ENVIRONMENT, ROOT
+
 HEAD = ("work", "LangGraph", "threadmark", "floor", "times faster")
 RUNS, STEPS_OF_EACH, CONNECTIONS = 100, 20, 10
 
@@ -77,7 +77,9 @@ def in_turn(sides: tuple[str, ...], uri: str, rounds: int, *work: object) -> dic
 
 def measured(side: str, *arguments: str) -> float:
     """Do some work in a fresh process, and return the seconds of a step."""
-    command = [sys.executable, "-W", "ignore", "-m", "bench.postgres", side, *arguments]
+    peer = str(OWN_ENVIRONMENT) if OWN_ENVIRONMENT.exists() else sys.executable
+    python = peer if side == "langgraph" else sys.executable
+    command = [python, "-W", "ignore", "-m", "bench.postgres", side, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout.splitlines()[-1]))
 

@@ -15,7 +15,14 @@ from bench.rows import Row
 
 HEAD = ("Work", "LangGraph", "threadmark", "Part", "Floor", "Budget", "Met")
 SCALES = {"us": (1e6, "µs"), "ms": (1e3, "ms"), "s": (1.0, "s"), "x": (1.0, "×")}
-PACKAGES = ("langgraph", "langgraph-checkpoint-sqlite", "langchain-core", "ormsgpack")
+PACKAGES = (
+    "langgraph",
+    "langgraph-checkpoint-sqlite",
+    "langgraph-checkpoint-postgres",
+    "langchain-core",
+    "ormsgpack",
+    "psycopg",
+)
 
 
 def cells(row: Row) -> tuple[str, ...]:
