@@ -22,7 +22,6 @@ MAX_VALUE_BYTES = 16_000_000
 
 _ZSTD = "+zstd"
 _WORTH_COMPRESSING = 256
-_LARGEST_DECOMPRESSED = 2**30
 _REFUSALS = (TypeError, ValueError, OverflowError, RecursionError)
 
 
@@ -58,11 +57,13 @@ class RowCodec:
     Attributes:
         seals: Whether rows are sealed. What `dumps` returns is not sealed yet.
         searchable: The keys of metadata that may stand in clear where rows are sealed.
+        largest_packed: How large compressed data may become. What is larger is not compressed.
     """
 
     __slots__ = (
         "compress",
         "inner",
+        "largest_packed",
         "max_value_bytes",
         "open",
         "seal",
@@ -80,6 +81,7 @@ class RowCodec:
     ) -> None:
         self.serde = serde
         self.max_value_bytes = max_value_bytes
+        self.largest_packed = max(max_value_bytes, MAX_VALUE_BYTES)
         self.compress: Callable[[bytes], bytes] | None = _compressor() if compress else None
         self.split: Callable[[list[Any]], list[bytes] | None] = getattr(serde, "dumps_items", _whole)
         self.seals: bool = getattr(serde, "seals", False)
@@ -123,7 +125,7 @@ class RowCodec:
     def packed(self, data: Encoded) -> Encoded:
         """Return encoded data compressed, if that is asked for and worth it."""
         tag, content = data
-        if self.compress is None or len(content) < _WORTH_COMPRESSING:
+        if self.compress is None or not _WORTH_COMPRESSING <= len(content) <= self.largest_packed:
             return data
         smaller = self.compress(content)
         return (tag + _ZSTD, smaller) if len(smaller) < len(content) else data
@@ -165,7 +167,7 @@ class RowCodec:
         """Return data that is not sealed as the serializer made it."""
         tag, content = data
         if tag.endswith(_ZSTD):
-            return tag.removesuffix(_ZSTD), _decompressed(content)
+            return tag.removesuffix(_ZSTD), _decompressed(content, self.largest_packed)
         return data
 
 
@@ -198,11 +200,17 @@ def _compressor() -> Callable[[bytes], bytes]:
     return compress
 
 
-def _decompressed(data: bytes) -> bytes:
+def _decompressed(data: bytes, largest: int) -> bytes:
     zstandard = _zstandard()
     try:
-        if not 0 <= zstandard.frame_content_size(data) <= _LARGEST_DECOMPRESSED:
-            raise SerializationError("Compressed data does not say how large it is, or is too large")
+        size = zstandard.frame_content_size(data)
+        if size < 0:
+            raise SerializationError("Compressed data does not say how large it is")
+        if size > largest:
+            raise SerializationError(
+                f"Compressed data says that it is {size:,} bytes, and {largest:,} are the most that is "
+                f"unpacked. If it is to be trusted, raise the saver's max_value_bytes"
+            )
         content: bytes = zstandard.ZstdDecompressor().decompress(data)
     except zstandard.ZstdError as error:
         raise SerializationError(f"Compressed data is damaged: {error}") from error
