@@ -26,7 +26,7 @@ FLOORS = (
     {"types"},
     {"checkpoint", "store"},
     {"_db"},
-    {"config"},
+    {"config", "_checks"},
     {"constants", "errors"},
 )
 """Top to bottom. What stands on one floor does not import what stands beside it."""

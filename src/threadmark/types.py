@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeV
 
 from typing_extensions import TypedDict
 
+from threadmark._checks import amount, function
 from threadmark.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata
 from threadmark.config import RunnableConfig, current_scope
 from threadmark.errors import InvalidArgumentError
@@ -110,6 +111,21 @@ class TimeoutPolicy:
     run_timeout: float | timedelta | None = None
     idle_timeout: float | timedelta | None = None
 
+    def __post_init__(self) -> None:
+        _check_timeout("run_timeout", self.run_timeout)
+        _check_timeout("idle_timeout", self.idle_timeout)
+
+
+def _check_timeout(name: str, value: object) -> None:
+    """Refuse what is no time to wait.
+
+    Raises:
+        InvalidArgumentError: It is none.
+    """
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if seconds is not None:
+        amount(name, seconds)
+
 
 def default_cache_key(*args: Any, **kwargs: Any) -> str | bytes:
     """Return a key for a node's input: its encoded form, which is equal for equal plain data."""
@@ -129,6 +145,10 @@ class CachePolicy:
 
     key_func: Callable[..., str | bytes] = default_cache_key
     ttl: int | None = None
+
+    def __post_init__(self) -> None:
+        function("key_func", self.key_func)
+        amount("ttl", self.ttl, optional=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +185,8 @@ class Send:
     def __init__(
         self, /, node: str, arg: Any, *, timeout: float | timedelta | TimeoutPolicy | None = None
     ) -> None:
+        if timeout is not None and not isinstance(timeout, TimeoutPolicy):
+            _check_timeout("timeout", timeout)
         self.node = node
         self.arg = arg
         self.timeout = timeout

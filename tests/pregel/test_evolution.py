@@ -94,7 +94,7 @@ def test_half_of_a_join_whose_nodes_were_renamed_is_kept(saver: Any, defer: bool
 def meeting(
     starts: list[str], saver: Any, names: tuple[str, ...] = ("quick", "slow"), late: bool = False
 ) -> Any:
-    """Return a graph whose node `slow` asks, `late` in the second superstep, and whose `end` waits for some."""
+    """Return a graph whose node `slow` asks, `late` in the second superstep, and whose `end` waits."""
     builder = StateGraph(State).add_node("end", lambda state: {"log": ["end"]})
     for name in names:
         asks = name == "slow"

@@ -142,7 +142,7 @@ def test_who_lost_a_race_does_not_say_how_the_thread_is(saver: Any) -> None:
 
     builder = StateGraph(State).add_node("only", overtaken).add_edge(START, "only")
     with pytest.raises((LookupError, ThreadConflictError)):
-        builder.compile(saver).invoke({"log": []}, CONFIG)
+        builder.compile(saver).invoke({"log": []}, CONFIG, durability="sync")
     assert saver.threads.get("t").status == "idle"
 
 

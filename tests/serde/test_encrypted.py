@@ -230,7 +230,7 @@ def test_bad_keys_are_refused_at_once_and_never_shown() -> None:
         Keys("a", {"b": KEY})
     with pytest.raises(InvalidArgumentError):
         Keys("", {"": KEY})
-    with pytest.raises(InvalidArgumentError, match="not one text"):
+    with pytest.raises(InvalidArgumentError, match="a list of keys"):
         EncryptedSerializer(KEY, searchable="user_id")
     assert "kkk" not in repr(Keys.of(KEY)) + repr(EncryptedSerializer(KEY))
 

@@ -18,6 +18,7 @@ import psycopg
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
+from threadmark._checks import amount, flag, whole
 from threadmark._db.effects import Operation, Row, Rows
 from threadmark._db.postgres_errors import translated
 from threadmark._db.postgres_session import (
@@ -72,6 +73,11 @@ class PostgresDatabase:
         pipeline: bool,
         prepare_threshold: int | None,
     ) -> None:
+        whole("max_connections", limit, 1, 10_000)
+        amount("timeout", timeout, zero=True)
+        amount("patience", patience, zero=True)
+        flag("pipeline", pipeline)
+        whole("prepare_threshold", prepare_threshold, 0, 1_000_000, optional=True)
         found = sources_of(target, limit, timeout, prepare_threshold)
         self.name = found.name
         self._sync: Source = found.sync

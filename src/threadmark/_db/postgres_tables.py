@@ -14,6 +14,7 @@ from hashlib import blake2b
 
 from psycopg import sql
 
+from threadmark._checks import shown
 from threadmark._db.effects import Execute, Operation, Transaction
 from threadmark.errors import InvalidArgumentError, StorageFormatError
 
@@ -54,7 +55,8 @@ class Names:
     prefix: str
 
     def __post_init__(self) -> None:
-        _check("schema", self.schema, _LONGEST)
+        if self.schema is not None:
+            _check("schema", self.schema, _LONGEST)
         _check("prefix", self.prefix, _LONGEST - _LONGEST_OWN)
         if self.schema == "":
             raise InvalidArgumentError("schema is a name, or None for the schema that a connection is in.")
@@ -120,11 +122,9 @@ def _migrate(names: Names, component: str, migrations: Sequence[Sequence[str]]) 
     yield Execute(names.worded(_SET_VERSION), (component, len(migrations)))
 
 
-def _check(what: str, name: str | None, longest: int) -> None:
-    if name is None:
-        return
+def _check(what: str, name: object, longest: int) -> None:
     if not isinstance(name, str) or "\x00" in name:
-        raise InvalidArgumentError(f"{what} is a text without NUL, not {name!r}.")
+        raise InvalidArgumentError(f"{what} is a text without NUL, not {shown(name)}.")
     try:
         size = len(name.encode())
     except UnicodeEncodeError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import psycopg
 from psycopg import conninfo as conninfos
 
+from threadmark._checks import shown
 from threadmark._db.postgres_sources import (
     AsyncGiven,
     AsyncOwn,
@@ -66,8 +67,6 @@ def sources_of(target: Any, limit: int, timeout: float, prepare_threshold: int |
 
 
 def _own(arguments: Connecting, prepare_threshold: int | None, limit: int, timeout: float) -> Sources:
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidArgumentError(f"max_connections is a whole number above 0, not {limit!r}.")
     name = _name(arguments)
     arguments = {**arguments, "autocommit": True, "prepare_threshold": prepare_threshold}
     return Sources(name, Own(arguments, limit, timeout), AsyncOwn(arguments, limit, timeout))
@@ -89,8 +88,8 @@ def _of_pool(target: Any, timeout: float) -> Sources:
         own = Own(arguments, target.max_size, timeout)
         return Sources("pool " + target.name, own, AsyncPooled(target, refused))
     raise InvalidArgumentError(
-        f"A Postgres database is a connection string, a psycopg connection or a psycopg_pool pool, sync or "
-        f"async, not {target!r}."
+        f"A Postgres database (conn) is a connection string, a psycopg connection or a psycopg_pool pool, "
+        f"sync or async, not {shown(target)}."
     )
 
 
@@ -108,11 +107,11 @@ def _of_async_pool(pool: Any) -> Connecting:
 def _parsed(target: str) -> Connecting:
     try:
         return dict(conninfos.conninfo_to_dict(target))
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeEncodeError):
         # What psycopg says may repeat a part of the password.
         raise InvalidArgumentError(
-            "The connection string cannot be read. It is like 'postgresql://user:secret@host/database' or "
-            "'host=... dbname=...'."
+            "The connection string (conn) cannot be read. It is like "
+            "'postgresql://user:secret@host/database' or 'host=... dbname=...'."
         ) from None
 
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self, TypeAlias, TypeVar
 
+from threadmark._checks import amount, flag
 from threadmark._db.drive import drive, resume
 from threadmark._db.effects import Effect, Execute, ExecuteMany, Operation, Rows, Transaction
 from threadmark._db.sqlite_errors import translated
@@ -32,6 +33,8 @@ T = TypeVar("T")
 Target: TypeAlias = "str | os.PathLike[str] | sqlite3.Connection"
 
 _READERS_KEPT = 4
+_LONGEST_WAIT = 2_000_000
+"""In seconds; SQLite counts milliseconds in 32 bits."""
 _COMMIT = Execute("COMMIT")
 _log = logging.getLogger("threadmark.sqlite")
 
@@ -58,6 +61,8 @@ class SqliteDatabase:
         busy_timeout: float = 10.0,
         shared: bool = False,
     ) -> None:
+        amount("busy_timeout", busy_timeout, zero=True, most=_LONGEST_WAIT)
+        flag("shared", shared)
         self._opener = opener_for(target, component, migrations, busy_timeout, shared)
         self._busy_timeout = busy_timeout
         self._closed = False

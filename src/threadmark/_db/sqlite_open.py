@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from threadmark._checks import shown
 from threadmark._db.sqlite_errors import translated
 from threadmark.errors import InvalidArgumentError, StorageBusyError, StorageFormatError
 
@@ -175,7 +176,7 @@ def _path(target: object) -> str:
         if isinstance(path, str) and path and "\x00" not in path:
             return path
     raise InvalidArgumentError(
-        f"A SQLite database is a path, ':memory:', a file: URI or a connection, not {target!r}."
+        f"A SQLite database (conn) is a path, ':memory:', a file: URI or a connection, not {shown(target)}."
     )
 
 

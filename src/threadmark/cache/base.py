@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
+from threadmark._checks import serializer
 from threadmark.checkpoint.serde.base import SerializerProtocol
 
 __all__ = ["BaseCache", "FullKey", "Namespace"]
@@ -31,6 +32,7 @@ class BaseCache(ABC, Generic[ValueT]):
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+        serializer("serde", serde)
         self.serde = serde if serde is not None else JsonPlusSerializer()
 
     @abstractmethod

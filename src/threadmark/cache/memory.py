@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from threadmark._checks import function
 from threadmark.cache.base import BaseCache, FullKey, Namespace, ValueT
 from threadmark.checkpoint.serde.base import Encoded, SerializerProtocol
 
@@ -24,6 +25,7 @@ class InMemoryCache(BaseCache[ValueT]):
         self, *, serde: SerializerProtocol | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(serde=serde)
+        function("clock", clock)
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[Namespace, dict[str, tuple[Encoded, float | None]]] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from threadmark._checks import instance, shown, text, wrong
 from threadmark.config import RunnableConfig
 from threadmark.errors import InvalidArgumentError
 
@@ -17,6 +18,7 @@ __all__ = [
     "Address",
     "Selection",
     "address_of",
+    "branch_name",
     "check_name",
     "matches",
     "selection_of",
@@ -68,20 +70,20 @@ def address_of(config: RunnableConfig, *, need_checkpoint: bool = False) -> Addr
         )
     return Address(
         thread_id_of(configurable.get("thread_id")),
-        check_name(configurable.get("checkpoint_ns") or ""),
+        _name(configurable, "checkpoint_ns", ""),
         checkpoint_id,
-        check_name(configurable.get("branch") or MAIN),
+        _name(configurable, "branch", MAIN),
     )
 
 
-def each_of(values: Any) -> list[Any]:
+def each_of(name: str, values: Any) -> list[Any]:
     """Return the members of a list of ids. One text is refused: it would be taken letter by letter.
 
     Raises:
         InvalidArgumentError: It is no list.
     """
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidArgumentError(f"A list of ids is needed, not {values!r}. For one id write [id].")
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidArgumentError(f"{name} is a list of ids, not {shown(values)}. For one id write [id].")
     return list(values)
 
 
@@ -94,9 +96,29 @@ def thread_id_of(value: Any) -> str:
     if isinstance(value, str | int | UUID) and not isinstance(value, bool):
         return _checked_id(str(value))
     raise InvalidArgumentError(
-        f"A thread_id is needed, a text, and {value!r} was given. Put it into "
+        f"A thread_id is needed, a text that is not empty, and {shown(value)} was given. Put it into "
         f"config['configurable']['thread_id']."
     )
+
+
+def branch_name(name: Any, argument: str = "name") -> str:
+    """Return the name for a branch.
+
+    Raises:
+        InvalidArgumentError: It cannot be one.
+    """
+    text(argument, name)
+    return check_name(name)
+
+
+def _name(configurable: Mapping[str, Any], key: str, default: str) -> str:
+    """Return the name that a config gives, or the default."""
+    given = configurable.get(key)
+    if given is None or given == "":
+        return default
+    if not isinstance(given, str):
+        raise wrong(f"config['configurable'][{key!r}]", given, "a text")
+    return check_name(given)
 
 
 def check_name(name: str) -> str:
@@ -120,15 +142,15 @@ def selection_of(
         InvalidArgumentError: One of them has no meaning.
     """
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-        raise InvalidArgumentError(f"limit is a whole number, 0 or more, not {limit!r}.")
+        raise InvalidArgumentError(f"limit is a whole number, 0 or more, not {shown(limit)}.")
     if filter is not None and not (isinstance(filter, Mapping) and all(type(k) is str for k in filter)):
-        raise InvalidArgumentError(f"filter is a dict from metadata keys to values, not {filter!r}.")
+        raise InvalidArgumentError(f"filter is a dict from metadata keys to values, not {shown(filter)}.")
     configurable = {} if config is None else _configurable(config)
     thread_id = configurable.get("thread_id")
     ns = configurable.get("checkpoint_ns")
     return Selection(
         None if thread_id is None else thread_id_of(thread_id),
-        None if ns is None else check_name(ns),
+        None if ns is None else _name(configurable, "checkpoint_ns", ""),
         _optional_id(configurable, "checkpoint_id"),
         filter or {},
         None if before is None else _before(before, configurable),
@@ -142,6 +164,7 @@ def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
 
 
 def _before(before: RunnableConfig, configurable: Mapping[str, Any]) -> Address:
+    instance("before", before, Mapping, "a config, or None")
     if configurable.get("thread_id") is None:
         raise InvalidArgumentError("before has a meaning only inside one thread; name it in config.")
     own = {"thread_id": configurable["thread_id"], "checkpoint_ns": configurable.get("checkpoint_ns")}
@@ -176,12 +199,13 @@ def _checked_text(value: Any, longest: int) -> str:
     if type(value) is str and value.isascii() and len(value) <= longest and "\x00" not in value:
         return value
     if not isinstance(value, str):
-        raise InvalidArgumentError(f"An id or name is a text, not {value!r}.")
+        raise InvalidArgumentError(f"An id or name is a text, not {shown(value)}.")
     if len(value) > longest:
         raise InvalidArgumentError(f"An id or name of {len(value)} characters is over {longest}.")
     if "\x00" in value or not _encodable(value):
         raise InvalidArgumentError(
-            f"{value!r} cannot be an id or name: it holds NUL or a lone surrogate, which databases refuse."
+            f"{shown(value)} cannot be an id or name: it holds NUL or a lone surrogate, which databases "
+            f"refuse."
         )
     return value
 

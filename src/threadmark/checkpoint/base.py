@@ -18,6 +18,7 @@ from typing import Any, Generic, Self
 
 from typing_extensions import TypeVar
 
+from threadmark._checks import serializer
 from threadmark.checkpoint.branches import Branch, Branches, CheckpointNode
 from threadmark.checkpoint.leases import Lease, Leases
 from threadmark.checkpoint.records import (
@@ -110,6 +111,7 @@ class BaseCheckpointSaver(Upkeep, Branches, Threads, Leases, Generic[V]):
     def __init__(self, *, serde: SerializerProtocol | None = None) -> None:
         from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+        serializer("serde", serde)
         self.serde = serde if serde is not None else JsonPlusSerializer()
 
     def with_known_types(self, types: Iterable[type]) -> Self:

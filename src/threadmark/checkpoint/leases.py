@@ -13,6 +13,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
+from threadmark._checks import amount, duration
+from threadmark.checkpoint.address import thread_id_of
 from threadmark.checkpoint.bridge import Bridged
 from threadmark.errors import InvalidArgumentError, LeaseLostError
 
@@ -33,9 +35,8 @@ class Leases(Bridged):
             thread_id: The thread. It need not exist.
             ttl: How long the lease lasts when it is not renewed.
         """
-        if ttl <= timedelta():
-            raise InvalidArgumentError(f"A lease lasts some time; {ttl!r} is none.")
-        return Lease(self, thread_id, ttl)
+        duration("ttl", ttl)
+        return Lease(self, thread_id_of(thread_id), ttl)
 
     def take_lease(self, thread_id: str, token: str, ttl: timedelta) -> bool:
         """Take or renew a lease: it succeeds if the lease is free, has ended, or has this token."""
@@ -80,6 +81,7 @@ class Lease:
         Returns:
             Whether the lease is held now.
         """
+        amount("timeout", timeout, zero=True, optional=True)
         token = os.urandom(16).hex()
         for pause in _pauses(timeout):
             if self._saver.take_lease(self.thread_id, token, self.ttl):
@@ -92,6 +94,7 @@ class Lease:
         """Async `acquire`."""
         import asyncio
 
+        amount("timeout", timeout, zero=True, optional=True)
         token = os.urandom(16).hex()
         for pause in _pauses(timeout):
             if await self._saver.atake_lease(self.thread_id, token, self.ttl):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from threadmark._checks import duration, flag, one_of, whole
 from threadmark.checkpoint.rows import MAX_VALUE_BYTES, RowCodec
 from threadmark.checkpoint.serde.base import SerializerProtocol
-from threadmark.errors import InvalidArgumentError
 
 __all__ = ["History", "SaverOptions"]
 
@@ -42,10 +42,11 @@ class SaverOptions:
     now: Callable[[], int] = _clock
 
     def __post_init__(self) -> None:
-        if self.history not in ("all", "latest"):
-            raise InvalidArgumentError(f"history is 'all' or 'latest', not {self.history!r}.")
-        if self.ttl is not None and self.ttl <= timedelta():
-            raise InvalidArgumentError(f"ttl is a positive timedelta, or None, not {self.ttl!r}.")
+        whole("max_value_bytes", self.max_value_bytes, 1)
+        flag("compress", self.compress)
+        one_of("history", self.history, ("all", "latest"))
+        duration("ttl", self.ttl, optional=True)
+        flag("refresh_ttl", self.refresh_ttl)
 
     @property
     def ttl_ms(self) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from threadmark._checks import instance, text, wrong
 from threadmark.checkpoint.address import Address, address_of
 from threadmark.checkpoint.base import (
     BaseCheckpointSaver,
@@ -93,6 +94,7 @@ class OwnSaver(BaseCheckpointSaver[str]):
         """Save a checkpoint after the one that `config` names, and return its address."""
         address = address_of(config)
         check_checkpoint(checkpoint)
+        check_notes(metadata, new_versions)
         known = self._look(address, checkpoint)
         self.commit(self._prepared(config, checkpoint, metadata, new_versions, known))
         return checkpoint_config(address.thread_id, address.ns, checkpoint["id"])
@@ -107,6 +109,7 @@ class OwnSaver(BaseCheckpointSaver[str]):
         """Async `put`."""
         address = address_of(config)
         check_checkpoint(checkpoint)
+        check_notes(metadata, new_versions)
         known = await self._alook(address, checkpoint)
         await self.acommit(self._prepared(config, checkpoint, metadata, new_versions, known))
         return checkpoint_config(address.thread_id, address.ns, checkpoint["id"])
@@ -119,6 +122,7 @@ class OwnSaver(BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """Save the writes of a task that ran from the checkpoint that `config` names."""
+        check_writes(writes, task_id, task_path)
         self.commit(self._prepared_writes(config, TaskWrites(task_id, task_path, writes)))
 
     async def aput_writes(
@@ -129,6 +133,7 @@ class OwnSaver(BaseCheckpointSaver[str]):
         task_path: str = "",
     ) -> None:
         """Async `put_writes`."""
+        check_writes(writes, task_id, task_path)
         await self.acommit(self._prepared_writes(config, TaskWrites(task_id, task_path, writes)))
 
     def _prepared(
@@ -174,3 +179,29 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
         raise InvalidArgumentError(
             "A checkpoint has an id, channel_values and channel_versions. Begin with empty_checkpoint()."
         )
+
+
+def check_notes(metadata: Any, new_versions: Any) -> None:
+    """Refuse what is put by hand with a checkpoint and is no dict.
+
+    Raises:
+        InvalidArgumentError: One of them is none.
+    """
+    for name, given in (("metadata", metadata), ("new_versions", new_versions)):
+        if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+            raise wrong(name, given, "a dict with texts as keys")
+
+
+def check_writes(writes: Any, task_id: Any, task_path: Any) -> None:
+    """Refuse writes that are put by hand and are none.
+
+    Raises:
+        InvalidArgumentError: They are no pairs of a channel and a value, or not those of a task.
+    """
+    usable = isinstance(writes, Sequence) and not isinstance(writes, str | bytes)
+    if not usable or not all(isinstance(w, tuple | list) and len(w) == 2 for w in writes):
+        raise wrong("writes", writes, "a list of pairs of a channel and a value")
+    for channel, _ in writes:
+        instance("A channel of writes", channel, str, "a text")
+    text("task_id", task_id)
+    instance("task_path", task_path, str, "a text")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
+from threadmark._checks import shown
 from threadmark.checkpoint.address import MAIN
 from threadmark.errors import InvalidArgumentError
 
@@ -100,15 +101,15 @@ def rule_of(
         return None
     if keep_last is not None:
         if not isinstance(keep_last, int) or isinstance(keep_last, bool) or keep_last < 1:
-            raise InvalidArgumentError(f"keep_last is a whole number from 1 on, not {keep_last!r}.")
+            raise InvalidArgumentError(f"keep_last is a whole number from 1 on, not {shown(keep_last)}.")
         return Rule(last=keep_last)
     if older_than is not None:
         if not isinstance(older_than, timedelta) or older_than < timedelta():
-            raise InvalidArgumentError(f"older_than is a timedelta, not {older_than!r}.")
+            raise InvalidArgumentError(f"older_than is a timedelta, not {shown(older_than)}.")
         return Rule(since=round(older_than.total_seconds() * 1000))
     if given and given not in (["latest"], ["keep_latest"]):
         raise InvalidArgumentError(
-            f"prune knows keep='latest', strategy='keep_latest' and strategy='delete', not {given[0]!r}."
+            f"prune knows keep='latest', strategy='keep_latest' and strategy='delete', not {shown(given[0])}."
         )
     return LATEST
 

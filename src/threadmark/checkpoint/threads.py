@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from threadmark._checks import shown
 from threadmark.checkpoint.bridge import Bridged
 from threadmark.checkpoint.records import ThreadStatus
 from threadmark.errors import InvalidArgumentError
@@ -269,11 +270,11 @@ def _query(
     after: datetime | None,
     before: datetime | None,
 ) -> ThreadQuery:
-    if status is not None and status not in STATUSES:
-        raise InvalidArgumentError(f"status is one of {', '.join(STATUSES)}, not {status!r}.")
-    for given in (after, before):
+    if status is not None and (not isinstance(status, str) or status not in STATUSES):
+        raise InvalidArgumentError(f"status is one of {', '.join(STATUSES)}, not {shown(status)}.")
+    for name, given in (("updated_after", after), ("updated_before", before)):
         if given is not None and not isinstance(given, datetime):
-            raise InvalidArgumentError(f"A time is a datetime, not {given!r}.")
+            raise InvalidArgumentError(f"{name} is a datetime, or None, not {shown(given)}.")
     return ThreadQuery(
         _entries(metadata),
         status,
@@ -285,20 +286,20 @@ def _query(
 def _entries(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     metadata = {} if metadata is None else metadata
     if not isinstance(metadata, Mapping) or not all(type(key) is str for key in metadata):
-        raise InvalidArgumentError(f"metadata is a dict from keys to values, not {metadata!r}.")
+        raise InvalidArgumentError(f"metadata is a dict from keys to values, not {shown(metadata)}.")
     return dict(metadata)
 
 
 def _page_size(limit: int) -> int:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 0 < limit <= _LARGEST_PAGE:
-        raise InvalidArgumentError(f"limit is a whole number from 1 to {_LARGEST_PAGE}, not {limit!r}.")
+        raise InvalidArgumentError(f"limit is a whole number from 1 to {_LARGEST_PAGE}, not {shown(limit)}.")
     return limit
 
 
 def _ttl(ttl: timedelta | str | None) -> timedelta | str | None:
     if ttl == "keep" or ttl is None or (isinstance(ttl, timedelta) and ttl > timedelta()):
         return ttl
-    raise InvalidArgumentError(f"ttl is a positive timedelta, or None for ever, not {ttl!r}.")
+    raise InvalidArgumentError(f"ttl is a positive timedelta, or None for ever, not {shown(ttl)}.")
 
 
 def write_cursor(updated: int, thread: int) -> str:
@@ -316,4 +317,6 @@ def read_cursor(cursor: str) -> tuple[int, int]:
         updated, thread = base64.urlsafe_b64decode(cursor.encode()).decode().split(".")
         return int(updated), int(thread)
     except (ValueError, AttributeError, binascii.Error) as error:
-        raise InvalidArgumentError(f"{cursor!r} is no cursor of this index.") from error
+        raise InvalidArgumentError(
+            f"{shown(cursor)} is no cursor of this index; take it from the page before."
+        ) from error

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
+from threadmark._checks import whole
 from threadmark.checkpoint.bridge import Bridged
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.errors import InvalidArgumentError
@@ -150,6 +151,5 @@ def resealer(serde: Any) -> Callable[[Row, Encoded], Encoded | None]:
 
 def batch_of(batch: int) -> int:
     """Check how many threads to delete at once."""
-    if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
-        raise InvalidArgumentError(f"batch is a whole number from 1 on, not {batch!r}.")
+    whole("batch", batch, 1, 1_000_000)
     return batch

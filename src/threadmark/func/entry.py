@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
+from threadmark._checks import shown
 from threadmark.channels import EphemeralValue, LastValue
 from threadmark.checkpoint.base import BaseCheckpointSaver
 from threadmark.constants import END, PREVIOUS, START
 from threadmark.errors import GraphError, InvalidArgumentError, InvalidUpdateError
 from threadmark.pregel.call import cache_namespace, hints_of, make_func, name_of
-from threadmark.pregel.code import held_graphs, policies, seconds
+from threadmark.pregel.code import check_node_options, held_graphs, policies, seconds
+from threadmark.pregel.given import check_surroundings
 from threadmark.pregel.main import Pregel
 from threadmark.pregel.plan import Channels, Node, Plan, Write
 from threadmark.types import CachePolicy, Checkpointer, RetryPolicy, TimeoutPolicy
@@ -80,9 +82,11 @@ class entrypoint(Generic[ContextT]):
     ) -> None:
         if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
             raise InvalidArgumentError(
-                f"checkpointer must be a saver, not {checkpointer!r:.80}. The decorator is used with "
+                f"checkpointer must be a saver, not {shown(checkpointer)}. The decorator is used with "
                 f"parentheses: @entrypoint()."
             )
+        check_surroundings(store, cache, context_schema)
+        check_node_options(cache_policy, timeout)
         self.checkpointer = checkpointer
         self.store = store
         self.cache = cache

@@ -14,11 +14,12 @@ from datetime import timedelta
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from threadmark._checks import text
 from threadmark.constants import PUSH, RETURN
 from threadmark.errors import GraphError
 from threadmark.pregel.call import Func, cache_namespace, injections, make_func, name_of
 from threadmark.pregel.called import call
-from threadmark.pregel.code import policies, seconds
+from threadmark.pregel.code import check_node_options, policies, seconds
 from threadmark.pregel.known import declare_types
 from threadmark.pregel.plan import Node, Write
 from threadmark.types import CachePolicy, RetryPolicy, TimeoutPolicy
@@ -131,6 +132,8 @@ def task(
     Raises:
         GraphError: It cannot be called, or is a generator.
     """
+    text("name", name, optional=True)
+    check_node_options(cache_policy, timeout)
 
     def declare(code: Callable[..., Any]) -> TaskFunction[..., Any]:
         return TaskFunction(code, name, policies(retry_policy) or (), cache_policy, timeout)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from threadmark._checks import shown
 from threadmark.channels import EphemeralValue, LastValueAfterFinish, NamedBarrierValue, Topic
 from threadmark.channels.barrier import NamedBarrierValueAfterFinish
 from threadmark.constants import END, START, TASKS
@@ -186,7 +187,7 @@ def input_checker(builder: StateGraph[Any, Any, Any, Any]) -> Any:
         if isinstance(given, dict) or is_pairs(given) or is_instance(given):
             return given
         raise InvalidUpdateError(
-            f"The input must be a dict with keys of the state, not a {type(given).__name__}: {given!r:.80}"
+            f"The input must be a dict with keys of the state, not a {type(given).__name__}: {shown(given)}"
         )
 
     def is_pairs(given: Any) -> bool:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from threadmark._checks import shown
 from threadmark.constants import END, ROOT, TASKS
 from threadmark.errors import InvalidUpdateError, ParentCommand
 from threadmark.graph.schema import updates_from
@@ -110,7 +111,9 @@ class OutputWriter:
         writes = self.command_update(given.update)
         targets = [given.goto] if isinstance(given.goto, str | Send) else given.goto
         if not isinstance(targets, Sequence):
-            raise InvalidUpdateError(f"Node {self.name!r} goes to {targets!r}. Name a node, or pass a Send.")
+            raise InvalidUpdateError(
+                f"Node {self.name!r} goes to {shown(targets)}. Name a node, or pass a Send."
+            )
         return writes + [write for target in targets for write in goto(self.name, target, self.nodes)]
 
     def command_update(self, update: Any) -> list[Write]:
@@ -152,11 +155,9 @@ class StartWriter:
 
 def refusal(says: str, output: Any) -> InvalidUpdateError:
     """Return the error for an output that is no update."""
-    shown = repr(output)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
     return InvalidUpdateError(
-        f"{says} {shown}, of the type {type(output).__name__}. It must be a dict of state keys, a Command, "
-        f"or None."
+        f"{says} {shown(output)}, of the type {type(output).__name__}. It must be a dict of state keys, "
+        f"a Command, or None."
     )
 
 
@@ -167,13 +168,13 @@ def goto(source: str, target: Any, nodes: Collection[str]) -> list[Write]:
         InvalidUpdateError: There is no such node.
     """
     if isinstance(target, Send):
-        if target.node not in nodes:
-            raise InvalidUpdateError(f"Node {source!r} sends to {target.node!r}, {no_node(nodes)}")
+        if not isinstance(target.node, str) or target.node not in nodes:
+            raise InvalidUpdateError(f"Node {source!r} sends to {shown(target.node)}, {no_node(nodes)}")
         return [(TASKS, target)]
-    if target == END:
+    if isinstance(target, str) and target == END:
         return []
-    if target not in nodes:
-        raise InvalidUpdateError(f"Node {source!r} goes to {target!r}, {no_node(nodes)}")
+    if not isinstance(target, str) or target not in nodes:
+        raise InvalidUpdateError(f"Node {source!r} goes to {shown(target)}, {no_node(nodes)}")
     return [(f"branch:to:{target}", None)]
 
 
@@ -201,7 +202,7 @@ def router(
             return path_map[answer]
         except (KeyError, TypeError):
             raise InvalidUpdateError(
-                f"The condition after {source!r} answered {answer!r}; path_map has {list(path_map)}."
+                f"The condition after {source!r} answered {shown(answer)}; path_map has {list(path_map)}."
             ) from None
 
     def route(answer: Any) -> list[Write]:

@@ -23,14 +23,16 @@ from typing import (
 
 import typing_extensions
 
+from threadmark._checks import shown, text
 from threadmark.channels import BaseChannel, BinaryOperatorAggregate, DeltaChannel, LastValue
 from threadmark.channels.base import MISSING
+from threadmark.checkpoint.address import check_name
 from threadmark.constants import RESERVED, ROOT
-from threadmark.errors import GraphError
+from threadmark.errors import GraphError, InvalidArgumentError
 from threadmark.managed import ManagedValue
 from threadmark.pregel.plan import Channels
 
-__all__ = ["Schema", "schema_of"]
+__all__ = ["Schema", "check_storable", "schema_of"]
 
 QUALIFIERS = (Required, NotRequired, typing_extensions.Required, typing_extensions.NotRequired)
 READ_ONLY = getattr(typing_extensions, "ReadOnly", None)
@@ -87,6 +89,20 @@ class Schema:
         return value
 
 
+def check_storable(what: str, name: str) -> None:
+    """Refuse the name of a node or a state key that storage would refuse later.
+
+    Raises:
+        GraphError: It is empty, too long, or holds what databases do not keep.
+    """
+    try:
+        text("It", name)
+        # The name of a node is part of the names of channels.
+        check_name(f"branch:to:{name}")
+    except InvalidArgumentError as error:
+        raise GraphError(f"The {what} {shown(name)} cannot be saved. {error}") from None
+
+
 def schema_of(schema: Any) -> Schema:
     """Read a schema class.
 
@@ -101,6 +117,7 @@ def schema_of(schema: Any) -> Schema:
     channels: Channels = {}
     managed: dict[str, type[ManagedValue]] = {}
     for key, annotation in hints.items():
+        check_storable("state key", key)
         if key in RESERVED:
             raise GraphError(f"The state key {key!r} is a reserved name. Call it something else.")
         if key.startswith(("branch:to:", "join:")):
@@ -200,14 +217,19 @@ def check_reducer(key: str, reducer: Callable[..., Any]) -> None:
 def updates_from(output: Any, keys: frozenset[str]) -> list[tuple[str, Any]] | None:
     """Return the fields of a schema instance as writes, or `None` if it is none."""
     cls = type(output)
-    fields = getattr(cls, "model_fields", None)
+    given: set[str] = set()
+    fields: Any = getattr(cls, "model_fields", None)
+    if isinstance(output, type):
+        return None
     if isinstance(fields, dict):
         given = output.model_fields_set
-        names = [k for k in fields if k in given or getattr(output, k) is not None]
     elif dataclasses.is_dataclass(cls):
-        names = [f.name for f in dataclasses.fields(cls) if getattr(output, f.name) is not None]
+        fields = [f.name for f in dataclasses.fields(cls)]
     elif is_keyed(cls) and not issubclass(cls, dict | list | tuple | str):
-        names = [k for k in annotations_of(cls) or () if getattr(output, k, None) is not None]
+        fields = annotations_of(cls) or ()
     else:
         return None
+    if keys and not any(k in keys for k in fields):
+        return None
+    names = [k for k in fields if k in given or getattr(output, k, None) is not None]
     return [(k, getattr(output, k)) for k in names if k in keys]

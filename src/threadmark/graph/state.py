@@ -15,19 +15,29 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, Union, get_args, 
 
 from typing_extensions import TypeVar
 
+from threadmark._checks import flag, instance, one_of, text, whole, wrong
 from threadmark.channels import BaseChannel, LastValue
 from threadmark.constants import END, NS_END, NS_SEP, RESERVED, START
 from threadmark.errors import GraphError
-from threadmark.graph.schema import Schema, schema_of
+from threadmark.graph.schema import Schema, check_storable, schema_of
 from threadmark.pregel.call import Func, hints_of, is_runnable, make_func, name_of
-from threadmark.pregel.code import policies
+from threadmark.pregel.code import check_node_options, policies
+from threadmark.pregel.given import check_checkpointer, check_surroundings, listed
 from threadmark.pregel.main import Pregel
-from threadmark.types import All, CachePolicy, Checkpointer, Command, RetryPolicy, Send, TimeoutPolicy
+from threadmark.types import (
+    All,
+    CachePolicy,
+    Checkpointer,
+    Command,
+    OnConflict,
+    RetryPolicy,
+    Send,
+    TimeoutPolicy,
+)
 
 if TYPE_CHECKING:
     from threadmark.cache.base import BaseCache
     from threadmark.store.base import BaseStore
-    from threadmark.types import OnConflict
 
 __all__ = ["END", "START", "CompiledStateGraph", "StateGraph"]
 
@@ -121,6 +131,9 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         version: int = 1,
         migrate: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
     ) -> None:
+        whole("version", version, 1)
+        check_migrations(migrate)
+        check_surroundings(None, None, context_schema)
         self.state_schema = state_schema
         self.context_schema = context_schema
         self.version = version
@@ -198,14 +211,21 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             GraphError: The name is taken or reserved, or the code cannot be called.
         """
         name, code = (node, action) if isinstance(node, str) else (None, node)
+        if name is not None:
+            check_storable("node", name)
+        flag("defer", defer)
+        instance("metadata", metadata, Mapping | None, "a dict, or None")
+        check_node_options(cache_policy, timeout, error_handler)
+        named = () if destinations is None else listed("destinations", destinations_of(destinations), "nodes")
         if code is None:
             raise GraphError(f"The node {name!r} has no code: add_node({name!r}, function).")
         name = name or name_of(code)
         self._check_name(name)
+        func = make_func(code, name)
         schema = self._learn(input_schema or annotated_schema(code) or self.state_schema)
         self.notes.nodes[name] = NodeSpec(
             code=code,
-            func=make_func(code, name),
+            func=func,
             schema=schema,
             retry=policies(retry_policy),
             cache=cache_policy,
@@ -213,12 +233,13 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
             error_handler=error_handler,
             metadata=metadata or {},
             defer=defer,
-            destinations=tuple(destinations or command_targets(code)),
+            destinations=tuple(named) or command_targets(code),
         )
         return self
 
     def _check_name(self, name: str) -> None:
-        """Refuse a name that is taken or reserved."""
+        """Refuse a name that is taken or reserved, or that databases cannot keep."""
+        check_storable("node", name)
         if name in self.notes.nodes:
             raise GraphError(f"There is already a node {name!r}. Give this one another name.")
         if name in RESERVED:
@@ -236,6 +257,7 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         timeout: Timeout | None = None,
     ) -> Self:
         """Set what holds for every node that does not say otherwise. Arguments as for `add_node`."""
+        check_node_options(cache_policy, timeout, error_handler)
         self.notes.defaults = Defaults(policies(retry_policy), cache_policy, timeout, error_handler)
         return self
 
@@ -245,10 +267,14 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         Raises:
             GraphError: The sequence is empty, or a name is taken.
         """
+        if not isinstance(nodes, Sequence) or isinstance(nodes, str | bytes):
+            raise wrong("nodes", nodes, "a list of nodes, or of pairs of name and code")
         if not nodes:
             raise GraphError("A sequence needs at least one node.")
         previous: str | None = None
         for node in nodes:
+            if isinstance(node, tuple) and (len(node) != 2 or not isinstance(node[0], str)):
+                raise wrong("nodes", node, "a list of nodes, or of pairs of name and code")
             name, code = node if isinstance(node, tuple) else (name_of(node), node)
             self.add_node(name, code)
             if previous is not None:
@@ -268,16 +294,20 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         Raises:
             GraphError: The edge leaves `END` or enters `START`.
         """
+        text("end_key", end_key)
+        starts = listed("start_key", start_key, "nodes")
+        if not starts:
+            raise GraphError(f"A join before {end_key!r} names no node to wait for.")
         if end_key == START:
             raise GraphError("START cannot be the end of an edge.")
-        for start in [start_key] if isinstance(start_key, str) else start_key:
+        for start in starts:
             if start == END:
                 raise GraphError("END cannot be the start of an edge.")
         if isinstance(start_key, str):
             if (start_key, end_key) not in self.notes.edges:
                 self.notes.edges.append((start_key, end_key))
         else:
-            self.notes.joins.append((tuple(start_key), end_key))
+            self.notes.joins.append((tuple(starts), end_key))
         return self
 
     def add_conditional_edges(
@@ -297,6 +327,8 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         Raises:
             GraphError: The node has such a condition already.
         """
+        text("source", source)
+        check_path_map(path_map)
         func = make_func(path)
         if func.name in self.notes.branches.get(source, {}):
             raise GraphError(
@@ -378,7 +410,12 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         """
         from threadmark.graph.compile import draw, make_plan, validate
 
-        before, after = stops(interrupt_before), stops(interrupt_after)
+        flag("debug", debug)
+        text("name", name, optional=True)
+        check_renames(renames)
+        one_of("on_conflict", on_conflict, get_args(OnConflict))
+        check_checkpointer(checkpointer)
+        before, after = stops("interrupt_before", interrupt_before), stops("interrupt_after", interrupt_after)
         validate(self, [stop for stop in [*before, *after] if stop != "*"])
         return CompiledStateGraph(
             make_plan(self, name, renames or {}),
@@ -394,11 +431,44 @@ class StateGraph(Generic[StateT, ContextT, InputT, OutputT]):
         )
 
 
-def stops(names: All | Sequence[str] | None) -> All | tuple[str, ...]:
+def stops(name: str, names: All | Sequence[str] | None) -> All | tuple[str, ...]:
     """Return the nodes to pause at; a single name may stand for itself."""
-    if names == "*":
+    if isinstance(names, str) and names == "*":
         return "*"
-    return (names,) if isinstance(names, str) else tuple(names or ())
+    return () if names is None else tuple(listed(name, names, "nodes, or '*'"))
+
+
+def destinations_of(given: Any) -> Any:
+    """Return the nodes that `destinations` names; as a dict it gives them labels."""
+    return list(given) if isinstance(given, Mapping) else given
+
+
+def check_migrations(migrate: Any) -> None:
+    """Refuse what is no dict from versions to functions."""
+    fits = migrate is None or (
+        isinstance(migrate, Mapping)
+        and all(isinstance(n, int) and not isinstance(n, bool) and callable(f) for n, f in migrate.items())
+    )
+    if not fits:
+        raise wrong("migrate", migrate, "a dict from versions to functions, or None")
+
+
+def check_renames(renames: Any) -> None:
+    """Refuse what is no dict from old names to new ones."""
+    fits = isinstance(renames, Mapping | None) and all(
+        isinstance(name, str) for pair in (renames or {}).items() for name in pair
+    )
+    if not fits:
+        raise wrong("renames", renames, "a dict from old node names to new ones, or None")
+
+
+def check_path_map(path_map: Any) -> None:
+    """Refuse what is neither a list of nodes nor a dict from answers to nodes."""
+    named = path_map.values() if isinstance(path_map, Mapping) else path_map
+    if path_map is not None:
+        usable = isinstance(path_map, Mapping | list | tuple) and all(isinstance(n, str) for n in named)
+        if not usable:
+            raise wrong("path_map", path_map, "a list of nodes, a dict from answers to nodes, or None")
 
 
 class CompiledStateGraph(Pregel, Generic[StateT, ContextT, InputT, OutputT]):

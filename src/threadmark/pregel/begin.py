@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from threadmark._checks import shown
 from threadmark.checkpoint.base import TaskWrites
 from threadmark.constants import END, INTERRUPT, NULL_TASK_ID, RESUME, START, TASKS
 from threadmark.errors import (
@@ -320,13 +321,15 @@ def command_writes(plan: Plan, command: Command[Any]) -> list[Write]:
         writes += plan.updates(command.update)
     targets = [command.goto] if isinstance(command.goto, str | Send) else command.goto
     if not isinstance(targets, Sequence):
-        raise InvalidUpdateError(f"goto={targets!r} names no node. Name one, or pass a Send.")
+        raise InvalidUpdateError(f"goto={shown(targets)} names no node. Name one, or pass a Send.")
     nodes = [name for name in sorted(plan.nodes) if f"branch:to:{name}" in plan.channels]
     for target in targets:
         name = target.node if isinstance(target, Send) else target
         if name == END and nodes:
             continue
         if name not in nodes:
-            raise InvalidUpdateError(f"goto={name!r} names no node. Nodes: {', '.join(nodes) or 'none'}.")
+            raise InvalidUpdateError(
+                f"goto={shown(name)} names no node. Nodes: {', '.join(nodes) or 'none'}."
+            )
         writes.append((TASKS, target) if isinstance(target, Send) else (f"branch:to:{name}", START))
     return writes

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
+from threadmark._checks import shown
 from threadmark.config import RunnableConfig, Scope
 from threadmark.errors import GraphError, InvalidUpdateError, NodeError
 from threadmark.runtime import Runtime
@@ -93,7 +94,10 @@ def make_func(code: Any, name: str | None = None) -> Func:
     if is_runnable(code):
         return runnable_func(code, name)
     if not callable(code):
-        raise GraphError(f"{name!r} is a {type(code).__name__}, which cannot be called. Pass a function.")
+        raise GraphError(
+            f"{shown(code)} stands where a function is needed (as a node, a path or a handler), and cannot "
+            f"be called."
+        )
     inject = injections(code)
     target = code if inspect.isroutine(code) or isinstance(code, functools.partial) else code.__call__
     while isinstance(target, functools.partial):

@@ -7,17 +7,57 @@ from datetime import timedelta
 from types import CodeType, FunctionType
 from typing import Any
 
+from threadmark._checks import amount, flag, function, instance, whole, wrong
+from threadmark.pregel.call import is_runnable
 from threadmark.pregel.main import Pregel
-from threadmark.types import RetryPolicy, TimeoutPolicy
+from threadmark.types import CachePolicy, RetryPolicy, TimeoutPolicy
 
-__all__ = ["all_names", "has_contents", "held_graphs", "policies", "seconds"]
+__all__ = ["all_names", "check_node_options", "has_contents", "held_graphs", "policies", "seconds"]
 
 
 def policies(given: RetryPolicy | Sequence[RetryPolicy] | None) -> tuple[RetryPolicy, ...] | None:
     """Return retry policies as a tuple; a single policy is a tuple itself, so it is told apart by type."""
     if given is None:
         return None
-    return (given,) if isinstance(given, RetryPolicy) else tuple(given)
+    found = (given,) if isinstance(given, RetryPolicy) else given
+    listed = isinstance(found, list | tuple) and all(isinstance(policy, RetryPolicy) for policy in found)
+    if not listed:
+        raise wrong("retry_policy", given, "a RetryPolicy, or a list of them")
+    for policy in found:
+        check_policy(policy)
+    return tuple(found)
+
+
+def check_policy(policy: RetryPolicy) -> None:
+    """Refuse a retry policy that cannot be followed.
+
+    Raises:
+        InvalidArgumentError: One of its fields has no meaning.
+    """
+    amount("RetryPolicy.initial_interval", policy.initial_interval, zero=True)
+    amount("RetryPolicy.backoff_factor", policy.backoff_factor, zero=True)
+    amount("RetryPolicy.max_interval", policy.max_interval, zero=True)
+    whole("RetryPolicy.max_attempts", policy.max_attempts, 1)
+    flag("RetryPolicy.jitter", policy.jitter)
+    kinds = policy.retry_on if isinstance(policy.retry_on, list | tuple) else [policy.retry_on]
+    classes = all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds)
+    if not classes and (isinstance(policy.retry_on, type | Sequence) or not callable(policy.retry_on)):
+        raise wrong(
+            "RetryPolicy.retry_on", policy.retry_on, "exception classes, or a function of an exception"
+        )
+
+
+def check_node_options(cache_policy: Any, timeout: Any, error_handler: Any = None) -> None:
+    """Refuse options of a node or task that are of the wrong kind.
+
+    Raises:
+        InvalidArgumentError: One of them is.
+    """
+    instance("cache_policy", cache_policy, CachePolicy | None, "a CachePolicy, or None")
+    if not isinstance(timeout, TimeoutPolicy | None):
+        amount("timeout", timeout.total_seconds() if isinstance(timeout, timedelta) else timeout)
+    if not is_runnable(error_handler):
+        function("error_handler", error_handler, optional=True)
 
 
 def seconds(timeout: float | timedelta | TimeoutPolicy | None) -> tuple[float | None, float | None]:

@@ -10,16 +10,19 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from threadmark._checks import shown, text, wrong
 from threadmark.checkpoint.base import Head, Loaded, TaskWrites
 from threadmark.config import RunnableConfig
 from threadmark.constants import COPY, END, INPUT, INTERRUPT, START
 from threadmark.errors import InvalidArgumentError, InvalidUpdateError
 from threadmark.pregel import ids
 from threadmark.pregel.body import Call
-from threadmark.pregel.history import Ask, Operation, edit_id, location, owner
+from threadmark.pregel.given import owner
+from threadmark.pregel.history import Ask, Operation, edit_id, location
 from threadmark.pregel.launch import refuse_unknown_branch
 from threadmark.pregel.rules import Task, apply_writes, match_writes, preview
 from threadmark.pregel.run import Run
+from threadmark.pregel.saved import home
 from threadmark.pregel.spec import Spec, address
 from threadmark.types import StateUpdate
 
@@ -42,11 +45,16 @@ def update_state(
     lease: Lease | None = None,
 ) -> Operation[RunnableConfig]:
     """Apply updates, one checkpoint for each superstep, and return the config of the last."""
+    listed = isinstance(supersteps, Sequence) and not isinstance(supersteps, str | bytes)
+    if not listed or not all(isinstance(step, Sequence) and not isinstance(step, str) for step in supersteps):
+        raise wrong("supersteps", supersteps, "a list of lists of StateUpdate")
     if not supersteps:
         raise InvalidArgumentError("No supersteps were given.")
     if not all(supersteps):
         raise InvalidArgumentError("A superstep holds no updates.")
     graph = owner(graph, config["configurable"].get("checkpoint_ns") or "")
+    for update in (update for updates in supersteps for update in updates):
+        check_update(update)
     where = location(config)
     for updates in supersteps:
         loaded: Loaded = yield Ask("load", (where,))
@@ -55,6 +63,19 @@ def update_state(
         edit.lease = lease
         where = yield from edit.superstep([StateUpdate(*update) for update in updates])
     return where
+
+
+def check_update(update: Any) -> None:
+    """Refuse what is no update.
+
+    Raises:
+        InvalidArgumentError: It is none, or its node or id are no texts.
+    """
+    if not isinstance(update, tuple) or not 1 <= len(update) <= 3:
+        raise wrong("An update of supersteps", update, "a StateUpdate")
+    _, as_node, task_id = StateUpdate(*update)
+    text("as_node", as_node, optional=True)
+    text("task_id", task_id, optional=True)
 
 
 class Edit:
@@ -88,7 +109,8 @@ class Edit:
         head = loaded.head
         self.at_tip = saved is None or head is None or head.checkpoint_id == saved.checkpoint["id"]
         pending = saved.pending_writes if saved is not None and self.at_tip else None
-        self.loose = match_writes(self.tasks, pending or (), self.plan.renames)
+        known = [(task_id, home(self.plan, channel), value) for task_id, channel, value in pending or ()]
+        self.loose = match_writes(self.tasks, known, self.plan.renames)
         self.edits: list[TaskWrites] = []
 
     def superstep(self, updates: list[StateUpdate]) -> Operation[RunnableConfig]:
@@ -137,9 +159,11 @@ class Edit:
         if first.as_node not in (END, COPY, INPUT) and not (first.values is None and first.as_node is None):
             return None
         if len(updates) > 1:
-            raise InvalidUpdateError(f"An update as {first.as_node!r} must be the only one of its superstep.")
+            raise InvalidUpdateError(
+                f"An update as {shown(first.as_node)} must be the only one of its superstep."
+            )
         if first.as_node in (END, COPY) and first.values is not None:
-            raise InvalidUpdateError(f"An update as {first.as_node!r} takes no values.")
+            raise InvalidUpdateError(f"An update as {shown(first.as_node)} takes no values.")
         return first.as_node or ""
 
     def copy(self) -> Operation[RunnableConfig]:
@@ -177,7 +201,7 @@ class Edit:
         node = self.plan.nodes.get(name)
         if node is None:
             known = ", ".join(sorted(n for n in self.plan.nodes if n != START))
-            raise InvalidUpdateError(f"as_node={name!r} names no node. Nodes: {known}.")
+            raise InvalidUpdateError(f"as_node={shown(name)} names no node. Nodes: {known}.")
         task = Task(node, EDIT_PATH, (INTERRUPT,), ("", "", 0))
         task._id = update.task_id or self.id_for(name, identity, before)
         task.writes = node.writes(update.values)

@@ -17,6 +17,7 @@ from threadmark.config import RunnableConfig, current_scope
 from threadmark.constants import INPUT
 from threadmark.errors import CheckpointNotFoundError, InvalidArgumentError
 from threadmark.pregel.body import Call
+from threadmark.pregel.given import namespace_of, owner
 from threadmark.pregel.launch import refuse_unknown_branch
 from threadmark.pregel.plan import Channels, Plan
 from threadmark.pregel.rules import Task, digest_id, match_writes, next_tasks, preview
@@ -252,7 +253,8 @@ def check_address(config: RunnableConfig) -> RunnableConfig:
     thread_id = thread_of(config)
     if thread_id is None:
         raise InvalidArgumentError("Name the thread: config={'configurable': {'thread_id': ...}}.")
-    return {**config, "configurable": {**(config.get("configurable") or {}), "thread_id": thread_id}}
+    namespace_of(config["configurable"])
+    return {**config, "configurable": {**config["configurable"], "thread_id": thread_id}}
 
 
 def location(config: RunnableConfig) -> RunnableConfig:
@@ -266,24 +268,6 @@ def outer_scope() -> TaskScope | None:
     """Return the running task, if code inside a node reads or edits a state."""
     scope = current_scope()
     return scope if isinstance(scope, TaskScope) else None
-
-
-def owner(graph: Pregel, ns: str) -> Pregel:
-    """Return the graph whose checkpoints a namespace holds.
-
-    Raises:
-        InvalidArgumentError: This graph has no such sub-graph.
-    """
-    if not ns:
-        return graph
-    # A second run in one task is told apart by a number at the end of its namespace.
-    names = [part.partition(":")[0] for part in ns.split("|") if not part.isdigit()]
-    for name in names:
-        node = graph.plan.nodes.get(graph.plan.renames.get(name, name))
-        if node is None or not node.subgraphs:
-            raise InvalidArgumentError(f"The namespace {ns!r} names no sub-graph of {graph.name!r}.")
-        graph = node.subgraphs[0]
-    return graph
 
 
 def get_state(graph: Pregel, config: RunnableConfig, subgraphs: bool) -> Operation[StateSnapshot]:

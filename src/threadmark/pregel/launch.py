@@ -9,19 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from threadmark.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, Loaded
 from threadmark.checkpoint.branches import unknown_branch
 from threadmark.config import RunnableConfig, current_scope
 from threadmark.errors import CheckpointNotFoundError, InvalidArgumentError
 from threadmark.pregel.called import Calls
+from threadmark.pregel.given import (
+    check_options,
+    check_place,
+    count,
+    known_checkpoints,
+    merged,
+    namespace_of,
+    output_keys,
+    owner,
+    stops,
+)
 from threadmark.pregel.known import known_types
 from threadmark.pregel.run import Run
 from threadmark.pregel.scope import Session, TaskScope, thread_of
 from threadmark.pregel.spec import Spec
-from threadmark.pregel.stream import MODES
-from threadmark.types import All, Command, Durability, OnConflict, StreamMode
+from threadmark.types import All, Command, Durability, OnConflict
 
 if TYPE_CHECKING:
     from threadmark.pregel.main import Pregel
@@ -46,6 +56,7 @@ class Options:
     durability: Durability | None = None
     on_conflict: OnConflict | None = None
     subgraphs: bool = False
+    version: str = "v1"
 
 
 @dataclass(slots=True)
@@ -101,21 +112,6 @@ def refuse_unknown_branch(address: RunnableConfig, saved: CheckpointTuple | None
         raise InvalidArgumentError(unknown_branch(name, configurable["thread_id"]))
 
 
-def as_modes(mode: StreamMode | Sequence[StreamMode]) -> frozenset[str]:
-    """Return stream modes as a set.
-
-    Raises:
-        InvalidArgumentError: A mode does not exist.
-    """
-    modes = frozenset([mode] if isinstance(mode, str) else mode)
-    unknown = sorted(map(str, modes - MODES))
-    if unknown:
-        raise InvalidArgumentError(
-            f"No stream mode {', '.join(unknown)}. There are: {', '.join(sorted(MODES))}."
-        )
-    return modes
-
-
 def launch(graph: Pregel, given: Any, config: RunnableConfig | None, options: Options) -> Launch:
     """Prepare a run.
 
@@ -123,11 +119,8 @@ def launch(graph: Pregel, given: Any, config: RunnableConfig | None, options: Op
         InvalidArgumentError: An argument is wrong, or the thread is not named.
     """
     outer = enclosing(config)
+    check_options(options)
     durability = options.durability or (outer.session.durability if outer else None) or "async"
-    if durability not in get_args(Durability):
-        raise InvalidArgumentError(f"durability must be 'sync', 'async' or 'exit', not {durability!r}.")
-    if options.on_conflict not in (None, *get_args(OnConflict)):
-        raise InvalidArgumentError(f"on_conflict must be 'raise' or 'wait', not {options.on_conflict!r}.")
     check_command(given, nested=outer is not None)
     if outer is not None:
         return launch_nested(graph, given, config, options, outer, durability)
@@ -187,6 +180,8 @@ def launch_root(
         assert thread_id is not None
         spec.saves, spec.thread_id = True, thread_id
         session.saver, session.thread_id = saver.with_known_types(known_types(graph.plan)), thread_id
+        check_place(configurable)
+        owner(graph, namespace_of(configurable))
         result.address = root_address(thread_id, configurable, session)
         result.from_past = "checkpoint_id" in result.address["configurable"]
     return result
@@ -196,12 +191,12 @@ def root_address(thread_id: str, configurable: Mapping[str, Any], session: Sessi
     """Return the config to load a root graph from. A config that names a checkpoint of a sub-graph also
     names that of the root, and notes which checkpoint the sub-graph is to go on from.
     """
-    ns, checkpoint_id = configurable.get("checkpoint_ns") or "", configurable.get("checkpoint_id")
+    ns, checkpoint_id = namespace_of(configurable), configurable.get("checkpoint_id")
     address = {"thread_id": thread_id, "checkpoint_ns": ""}
     if "branch" in configurable:
         address["branch"] = configurable["branch"]
     if ns:
-        known = configurable.get("checkpoint_map") or {}
+        known = known_checkpoints(configurable)
         if checkpoint_id and "" not in known:
             raise InvalidArgumentError(
                 "This config names a checkpoint of a sub-graph but not of the graph around it. Take the "
@@ -268,8 +263,8 @@ def new_spec(
     graph: Pregel, given: Any, config: RunnableConfig, options: Options, durability: Durability
 ) -> Spec:
     """Return the spec of a run, without its address."""
-    before = stops(graph, options.interrupt_before or graph.interrupt_before)
-    after = stops(graph, options.interrupt_after or graph.interrupt_after)
+    before = stops(graph, "interrupt_before", options.interrupt_before or graph.interrupt_before)
+    after = stops(graph, "interrupt_after", options.interrupt_after or graph.interrupt_after)
     metadata = dict(config.get("metadata") or {})
     if config.get("run_id"):
         metadata["run_id"] = str(config["run_id"])
@@ -283,52 +278,6 @@ def new_spec(
         recursion_limit=count(config, "recursion_limit") or DEFAULT_RECURSION_LIMIT,
         metadata=metadata,
     )
-
-
-def stops(graph: Pregel, names: All | Sequence[str]) -> str | frozenset[str]:
-    """Return the nodes to pause at.
-
-    Raises:
-        InvalidArgumentError: A name is no node.
-    """
-    if names == "*":
-        return "*"
-    given = frozenset([names] if isinstance(names, str) else names)
-    unknown = sorted(map(str, given - graph.plan.nodes.keys()))
-    if unknown:
-        known = ", ".join(n for n, node in sorted(graph.plan.nodes.items()) if not node.hidden)
-        raise InvalidArgumentError(f"The run is to pause at {', '.join(unknown)}, no node. Nodes: {known}.")
-    return given
-
-
-def output_keys(graph: Pregel, keys: str | Sequence[str] | None) -> str | tuple[str, ...]:
-    """Return the state keys of a run's output.
-
-    Raises:
-        InvalidArgumentError: A key is not part of the state.
-    """
-    if keys is None:
-        return graph.plan.output_keys
-    unknown = [k for k in ([keys] if isinstance(keys, str) else keys) if k not in graph.plan.channels]
-    if unknown:
-        raise InvalidArgumentError(
-            f"output_keys names {', '.join(map(repr, unknown))}, not part of the state."
-        )
-    return keys if isinstance(keys, str) else tuple(keys)
-
-
-def count(config: RunnableConfig, option: str) -> int | None:
-    """Return an option of a config that counts something.
-
-    Raises:
-        InvalidArgumentError: It is not a whole number, or less than 1.
-    """
-    value = config.get(option)
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InvalidArgumentError(f"{option} must be a whole number of at least 1, not {value!r}.")
-    return value
 
 
 def new_session(
@@ -365,27 +314,3 @@ def new_session(
         replays=around.replays,
         lease=around.lease,
     )
-
-
-def merged(base: RunnableConfig | None, config: RunnableConfig | None) -> RunnableConfig:
-    """Return two configs as one; dicts are merged, tags are joined, the second wins elsewhere.
-
-    Raises:
-        InvalidArgumentError: A config is not a dict.
-    """
-    result: dict[str, Any] = dict(base or {})
-    if config is not None and not isinstance(config, Mapping):
-        raise InvalidArgumentError(f"config must be a dict, not {type(config).__name__}.")
-    for key, value in (config or {}).items():
-        if value is None:
-            continue
-        if key in ("configurable", "metadata"):
-            if not isinstance(value, Mapping):
-                raise InvalidArgumentError(f"config[{key!r}] must be a dict, not {type(value).__name__}.")
-            result[key] = {**(result.get(key) or {}), **value}
-        elif key == "tags":
-            tags: list[str] = list(value)  # type: ignore[call-overload]
-            result[key] = list(dict.fromkeys([*(result.get(key) or ()), *tags]))
-        else:
-            result[key] = value
-    return result  # type: ignore[return-value]

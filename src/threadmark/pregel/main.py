@@ -5,10 +5,12 @@ Each method prepares a run or an operation and hands it to a driver. What happen
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from threadmark._checks import flag, instance, one_of, text, wrong
 from threadmark.checkpoint.base import BaseCheckpointSaver, Loaded
 from threadmark.config import RunnableConfig
 from threadmark.errors import GraphInterrupt, InvalidArgumentError
@@ -16,8 +18,9 @@ from threadmark.pregel import edit, history, messages
 from threadmark.pregel.branching import Branching
 from threadmark.pregel.committer import SyncCommitter
 from threadmark.pregel.drive import drive
+from threadmark.pregel.given import as_modes, check_checkpointer, check_surroundings, count, merged, stops
 from threadmark.pregel.known import known_types
-from threadmark.pregel.launch import Launch, Options, as_modes, launch, merged, saver_for
+from threadmark.pregel.launch import Launch, Options, launch, saver_for
 from threadmark.pregel.leasing import hold
 from threadmark.pregel.plan import Plan
 from threadmark.pregel.run import Run
@@ -42,6 +45,21 @@ if TYPE_CHECKING:
 __all__ = ["Pregel"]
 
 Version = Literal["v1", "v2"]
+
+NO_EFFECT = {
+    "step_timeout": "Limit nodes instead: pass timeout= to add_node or to set_node_defaults.",
+    "retry_policy": "Pass it to add_node or to set_node_defaults, as retry_policy=.",
+    "cache_policy": "Pass it to add_node or to set_node_defaults, as cache_policy=.",
+    "debug": "Look at a run with stream_mode='debug'.",
+    "channels": "Channels follow from the state schema.",
+    "input_channels": "They follow from the input schema.",
+    "output_channels": "They follow from the output schema; a run takes output_keys=.",
+    "stream_channels": "They follow from the state schema; stream() takes output_keys=.",
+    "stream_eager": "Chunks are shown as soon as they are saved.",
+    "nodes": "Add nodes to the StateGraph, and compile it again.",
+    "trigger_to_nodes": "Edges are added to the StateGraph.",
+}
+"""What users of other libraries set on a compiled graph, and what to do instead."""
 
 
 class Pregel(Branching):
@@ -76,11 +94,7 @@ class Pregel(Branching):
         stream_mode: StreamMode = "updates",
         on_conflict: OnConflict = "raise",
     ) -> None:
-        if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
-            raise InvalidArgumentError(
-                f"checkpointer must be a saver, True, False or None, not {type(checkpointer).__name__}. "
-                f"(from_conn_string is a context manager: use it with `with`.)"
-            )
+        check_surroundings(store, cache, context_schema)
         self.plan = plan
         self.checkpointer = checkpointer
         self.store = store
@@ -95,8 +109,13 @@ class Pregel(Branching):
 
     @property
     def name(self) -> str:
-        """The graph's name."""
+        """The graph's name. Setting it is the same as `compile(name=...)`."""
         return self.plan.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        text("name", name)
+        self.plan = replace(self.plan, name=name, named=True)
 
     def get_name(self) -> str:
         """Return the graph's name."""
@@ -107,23 +126,64 @@ class Pregel(Branching):
         """The nodes by name."""
         return dict(self.plan.nodes)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in NO_EFFECT:
+            raise InvalidArgumentError(f"Setting {name} would change nothing. {NO_EFFECT[name]}")
+        if name == "checkpointer":
+            check_checkpointer(value)
+        elif name in ("store", "cache", "context_schema"):
+            check_surroundings(**{"store": None, "cache": None, "context_schema": None, name: value})
+        elif name in ("interrupt_before", "interrupt_after"):
+            stops(self, name, () if value is None else value)
+        elif name == "stream_mode":
+            as_modes(value)
+        elif name == "on_conflict":
+            one_of(name, value, get_args(OnConflict))
+        elif name == "config":
+            merged(None, value)
+        super().__setattr__(name, value)
+
+    @property
+    def interrupt_before_nodes(self) -> All | Sequence[str]:
+        """The same as `interrupt_before`."""
+        return self.interrupt_before
+
+    @interrupt_before_nodes.setter
+    def interrupt_before_nodes(self, names: All | Sequence[str]) -> None:
+        self.interrupt_before = names
+
+    @property
+    def interrupt_after_nodes(self) -> All | Sequence[str]:
+        """The same as `interrupt_after`."""
+        return self.interrupt_after
+
+    @interrupt_after_nodes.setter
+    def interrupt_after_nodes(self, names: All | Sequence[str]) -> None:
+        self.interrupt_after = names
+
     def with_config(self, config: RunnableConfig | None = None, **options: Any) -> Self:
         """Return the same graph with options for every run."""
         return self.copy({"config": merged(merged(self.config, config), options)})  # type: ignore[arg-type]
 
     def copy(self, update: dict[str, Any] | None = None) -> Self:
         """Return the same graph with some attributes changed."""
+        instance("update", update, Mapping | None, "a dict from attributes to values")
         new = object.__new__(type(self))
         new.__dict__.update(self.__dict__)
-        new.__dict__.update(update or {})
+        for name, value in (update or {}).items():
+            text("A key of update", name)
+            setattr(new, name, value)
         return new
 
     def as_context(self, context: Any) -> Any:
         """Return a run's context as an instance of the graph's context schema."""
         schema = self.context_schema
-        if isinstance(context, dict) and schema is not None and not hasattr(schema, "__total__"):
+        if not isinstance(context, dict) or schema is None or hasattr(schema, "__total__"):
+            return context
+        try:
             return schema(**context)
-        return context
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"context does not fit {schema.__name__}: {error}") from error
 
     # Running
 
@@ -162,7 +222,7 @@ class Pregel(Branching):
             ThreadmarkError: What went wrong, by kind.
             Exception: Whatever a node raised.
         """
-        modes = frozenset[str]() if stream_mode in ("values", None) else as_modes(stream_mode)
+        modes = frozenset[str]() if is_plain(stream_mode) else as_modes(stream_mode)
         options = Options(
             context=context,
             modes=modes,
@@ -171,6 +231,7 @@ class Pregel(Branching):
             interrupt_after=interrupt_after,
             durability=durability,
             on_conflict=on_conflict,
+            version=version,
         )
         plan = launch(self, input, config, options)
         chunks = list(self._drive(plan))
@@ -191,7 +252,7 @@ class Pregel(Branching):
         version: Version = "v1",
     ) -> Any:
         """Async `invoke`."""
-        modes = frozenset[str]() if stream_mode in ("values", None) else as_modes(stream_mode)
+        modes = frozenset[str]() if is_plain(stream_mode) else as_modes(stream_mode)
         options = Options(
             context=context,
             modes=modes,
@@ -200,6 +261,7 @@ class Pregel(Branching):
             interrupt_after=interrupt_after,
             durability=durability,
             on_conflict=on_conflict,
+            version=version,
         )
         plan = launch(self, input, config, options)
         chunks = [chunk async for chunk in self._adrive(plan)]
@@ -239,7 +301,7 @@ class Pregel(Branching):
             ThreadmarkError: What went wrong, by kind.
             Exception: Whatever a node raised.
         """
-        mode = stream_mode or self.stream_mode
+        mode = self.stream_mode if stream_mode is None else stream_mode
         options = Options(
             context=context,
             modes=as_modes(mode),
@@ -249,6 +311,7 @@ class Pregel(Branching):
             durability=durability,
             on_conflict=on_conflict,
             subgraphs=subgraphs,
+            version=version,
         )
         plan = launch(self, input, config, options)
         many = not isinstance(mode, str)
@@ -271,7 +334,7 @@ class Pregel(Branching):
         version: Version = "v1",
     ) -> AsyncIterator[Any]:
         """Async `stream`."""
-        mode = stream_mode or self.stream_mode
+        mode = self.stream_mode if stream_mode is None else stream_mode
         options = Options(
             context=context,
             modes=as_modes(mode),
@@ -281,6 +344,7 @@ class Pregel(Branching):
             durability=durability,
             on_conflict=on_conflict,
             subgraphs=subgraphs,
+            version=version,
         )
         plan = launch(self, input, config, options)
         many = not isinstance(mode, str)
@@ -364,6 +428,7 @@ class Pregel(Branching):
         from concurrent.futures import ThreadPoolExecutor
 
         configs = config_for_each(inputs, config)
+        flag("return_exceptions", return_exceptions)
 
         def one(given: Any, own: RunnableConfig | None) -> Any:
             try:
@@ -375,7 +440,7 @@ class Pregel(Branching):
 
         if not inputs:
             return []
-        workers = (configs[0] or {}).get("max_concurrency") or min(32, len(inputs))
+        workers = count(configs[0] or {}, "max_concurrency") or min(32, len(inputs))
         with ThreadPoolExecutor(workers, "threadmark-batch") as pool:
             futures = [
                 pool.submit(copy_context().run, one, given, own)
@@ -395,8 +460,9 @@ class Pregel(Branching):
         import asyncio
 
         configs = config_for_each(inputs, config)
+        flag("return_exceptions", return_exceptions)
         limit = (
-            asyncio.Semaphore((configs[0] or {}).get("max_concurrency") or len(inputs)) if inputs else None
+            asyncio.Semaphore(count(configs[0] or {}, "max_concurrency") or len(inputs)) if inputs else None
         )
 
         async def one(given: Any, own: RunnableConfig | None) -> Any:
@@ -420,10 +486,12 @@ class Pregel(Branching):
             InvalidArgumentError: The graph has no checkpointer, or the config names no thread.
             CheckpointNotFoundError: There is no such checkpoint.
         """
+        flag("subgraphs", subgraphs)
         return history.perform(self._saver(), history.get_state(self, self._address(config), subgraphs))
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """Async `get_state`."""
+        flag("subgraphs", subgraphs)
         return await history.aperform(
             self._saver(), history.get_state(self, self._address(config), subgraphs)
         )
@@ -549,6 +617,8 @@ class Pregel(Branching):
             config: Not needed; accepted for the callers that pass one.
             xray: Draw sub-graphs too, to this depth.
         """
+        if not isinstance(xray, int) or xray < 0:
+            raise wrong("xray", xray, "True, False, or how deep to look")
         if self.drawing is None:
             raise InvalidArgumentError("This graph has no picture.")
         return self.drawing(xray)
@@ -562,6 +632,8 @@ class Pregel(Branching):
             namespace: Only this one.
             recurse: Also those inside sub-graphs.
         """
+        instance("namespace", namespace, str | None, "a text, or None")
+        flag("recurse", recurse)
         for name, node in self.plan.nodes.items():
             for graph in node.subgraphs:
                 if namespace is None or namespace == name:
@@ -589,7 +661,8 @@ class Pregel(Branching):
 
     def _cached(self, nodes: Sequence[str] | None) -> list[tuple[str, ...]]:
         """Return the cache namespaces of some nodes, or of all."""
-        return [self.plan.nodes[name].cache_namespace for name in nodes or self.plan.nodes]
+        named = stops(self, "nodes", nodes or ())
+        return [self.plan.nodes[name].cache_namespace for name in named or self.plan.nodes]
 
     async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
         """Async `clear_cache`."""
@@ -597,11 +670,16 @@ class Pregel(Branching):
             await self.cache.aclear(self._cached(nodes))
 
 
+def is_plain(mode: Any) -> bool:
+    """Tell whether a run is asked for its output, and not for the chunks of a stream."""
+    return mode is None or (isinstance(mode, str) and mode == "values")
+
+
 def result(plan: Launch, chunks: list[Chunk], mode: Any, version: Version) -> Any:
     """Return what `invoke` returns."""
     outcome = plan.session.run.outcome
     graph = plan.session.run.plan
-    if mode not in ("values", None):
+    if not is_plain(mode):
         many = not isinstance(mode, str)
         return [render(chunk, many=many, subgraphs=False, version=version) for chunk in chunks]
     if version == "v2":
@@ -643,6 +721,10 @@ def without_id(address: RunnableConfig) -> RunnableConfig:
 
 def config_for_each(inputs: Sequence[Any], config: Any) -> list[RunnableConfig | None]:
     """Return one config for each input."""
+    if not isinstance(inputs, Sequence) or isinstance(inputs, str | bytes):
+        raise wrong("inputs", inputs, "a list")
+    if not isinstance(config, Mapping | Sequence | None) or isinstance(config, str | bytes):
+        raise wrong("config", config, "a dict, or a list of them")
     if config is None or isinstance(config, dict):
         same: RunnableConfig | None = config  # type: ignore[assignment]
         return [same] * len(inputs)

@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from threadmark._checks import shown
 from threadmark.checkpoint.base import BaseCheckpointSaver
 from threadmark.config import RunnableConfig, _scope
 from threadmark.constants import PREVIOUS
@@ -330,5 +331,5 @@ def thread_of(config: Mapping[str, Any]) -> str | None:
     if isinstance(thread_id, bool) or not isinstance(thread_id, str | int) or thread_id == "":
         if type(thread_id).__name__ == "UUID":
             return str(thread_id)
-        raise InvalidArgumentError(f"thread_id must be a non-empty text, not {thread_id!r}.")
+        raise InvalidArgumentError(f"thread_id must be a non-empty text, not {shown(thread_id)}.")
     return str(thread_id)

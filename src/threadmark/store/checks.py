@@ -6,12 +6,12 @@ arguments checked, values copied, filters and paths parsed. Nothing is read or w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
+from threadmark._checks import shown
 from threadmark.errors import InvalidArgumentError, InvalidNamespaceError
 from threadmark.store.namespaces import Span, encode_namespace, encode_text, span_of
 from threadmark.store.ops import (
@@ -137,7 +137,7 @@ def check_op(op: Op) -> Request:
     if isinstance(op, ListNamespacesOp):
         return _list_namespaces(op)
     raise InvalidArgumentError(
-        f"{op!r} is not an operation. Use GetOp, PutOp, SearchOp, CountOp or ListNamespacesOp."
+        f"{shown(op)} is not an operation. Use GetOp, PutOp, SearchOp, CountOp or ListNamespacesOp."
     )
 
 
@@ -149,10 +149,10 @@ def check_ttl(ttl: float | None) -> int | None:
     """
     if ttl is None:
         return None
-    number = type(ttl) in (int, float) and math.isfinite(ttl)
+    number = type(ttl) in (int, float)
     if not number or not 0 < ttl <= _LONGEST_TTL:
         raise InvalidArgumentError(
-            f"ttl is a number of minutes above 0 and up to {_LONGEST_TTL:,.0f}, or None, not {ttl!r}."
+            f"ttl is a number of minutes above 0 and up to {_LONGEST_TTL:,.0f}, or None, not {shown(ttl)}."
         )
     return max(1, round(ttl * _MINUTE))
 
@@ -202,14 +202,14 @@ def _search(op: SearchOp) -> Search:
 def _query(op: SearchOp) -> str | None:
     if op.mode not in (None, "semantic", "keyword", "hybrid"):
         raise InvalidArgumentError(
-            f"mode is 'semantic', 'keyword' or 'hybrid', not {op.mode!r}. Leave it out for the default."
+            f"mode is 'semantic', 'keyword' or 'hybrid', not {shown(op.mode)}. Leave it out for the default."
         )
     if op.query is not None and not isinstance(op.query, str):
-        raise InvalidArgumentError(f"query is a text, not {op.query!r}.")
+        raise InvalidArgumentError(f"query is a text, not {shown(op.query)}.")
     # An empty query asks for nothing in particular, which is what no query does.
     query = op.query or None
     if query is None and op.mode is not None:
-        raise InvalidArgumentError(f"mode={op.mode!r} ranks by a query; pass query= as well.")
+        raise InvalidArgumentError(f"mode={shown(op.mode)} ranks by a query; pass query= as well.")
     if query is not None and (op.sort is not None or op.descending):
         raise InvalidArgumentError("A query ranks by score; leave out sort and descending, or the query.")
     return query
@@ -230,7 +230,9 @@ def _list_namespaces(op: ListNamespacesOp) -> ListNamespaces:
     paths: dict[str, list[tuple[str, ...]]] = {"prefix": [], "suffix": []}
     for condition in op.match_conditions or ():
         if not isinstance(condition, MatchCondition) or condition.match_type not in tuple(paths):
-            raise InvalidArgumentError(f"{condition!r} is not MatchCondition('prefix' or 'suffix', path).")
+            raise InvalidArgumentError(
+                f"{shown(condition)} is not MatchCondition('prefix' or 'suffix', path)."
+            )
         paths[condition.match_type].append(_namespace(condition.path, empty=True))
     if op.max_depth is not None and _number("max_depth", op.max_depth) == 0:
         raise InvalidArgumentError("max_depth is at least 1; leave it out to list whole namespaces.")
@@ -246,14 +248,15 @@ def _list_namespaces(op: ListNamespacesOp) -> ListNamespaces:
 def _namespace(namespace: Sequence[str], *, empty: bool = False) -> tuple[str, ...]:
     if not isinstance(namespace, (tuple, list)):
         raise InvalidNamespaceError(
-            f"A namespace is a tuple of texts, not {namespace!r}; for one segment write ('name',)."
+            f"A namespace is a tuple of texts, not {shown(namespace)}; for one segment write ('name',)."
         )
     if not namespace and not empty:
         raise InvalidNamespaceError("A namespace has at least one segment.")
     for segment in namespace:
         if not isinstance(segment, str) or not segment:
             raise InvalidNamespaceError(
-                f"A segment of a namespace is a text that is not empty, not {segment!r} (in {namespace!r})."
+                f"A segment of a namespace is a text that is not empty, not {shown(segment)} "
+                f"(in {shown(namespace)})."
             )
     return _short_enough(tuple(map(_plain, namespace)))
 
@@ -276,7 +279,7 @@ def _plain(text: str) -> str:
 
 def _key(key: str) -> str:
     if not isinstance(key, str):
-        raise InvalidArgumentError(f"A key is a text, not {key!r}; write str(key).")
+        raise InvalidArgumentError(f"A key is a text, not {shown(key)}; write str(key).")
     size = len(encode_text(key))
     if size > MAX_KEY_BYTES:
         raise InvalidArgumentError(
@@ -292,7 +295,7 @@ def _fields(index: Literal[False] | list[str] | None) -> Fields | None:
     if index is False:
         return ()
     if not isinstance(index, (list, tuple)):
-        raise InvalidArgumentError(f"index is a list of paths, False or None, not {index!r}.")
+        raise InvalidArgumentError(f"index is a list of paths, False or None, not {shown(index)}.")
     for path in index:
         parse_path(path)
     return tuple(index)
@@ -300,11 +303,13 @@ def _fields(index: Literal[False] | list[str] | None) -> Fields | None:
 
 def _number(name: str, value: int) -> int:
     if type(value) is not int or not 0 <= value <= _LARGEST_LIMIT:
-        raise InvalidArgumentError(f"{name} is a whole number from 0 to {_LARGEST_LIMIT}, not {value!r}.")
+        raise InvalidArgumentError(
+            f"{name} is a whole number from 0 to {_LARGEST_LIMIT}, not {shown(value)}."
+        )
     return value
 
 
 def _flag(name: str, value: bool | None) -> bool | None:
     if value is not None and type(value) is not bool:
-        raise InvalidArgumentError(f"{name} is True or False, not {value!r}.")
+        raise InvalidArgumentError(f"{name} is True or False, not {shown(value)}.")
     return value

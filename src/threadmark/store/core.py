@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from threadmark._checks import amount, flag, function, instance
 from threadmark._db.effects import Operation
 from threadmark.errors import InvalidArgumentError
 from threadmark.store.backend import Backend
@@ -54,6 +55,7 @@ class RecordStore(BaseStore):
         durable: bool,
     ) -> None:
         self.ttl_config = _checked(ttl)
+        function("clock", clock, optional=True)
         self._index = index
         self._operations = Operations(
             backend,
@@ -125,6 +127,7 @@ class RecordStore(BaseStore):
         Returns:
             A future that is done when the sweeper has ended.
         """
+        _check_minutes("sweep_interval_minutes", sweep_interval_minutes)
         minutes = sweep_interval_minutes or (self.ttl_config or {}).get("sweep_interval_minutes")
         _check_minutes("sweep_interval_minutes", minutes)
         return self._sweeper.start((minutes or _SWEEP_MINUTES) * 60)
@@ -135,6 +138,7 @@ class RecordStore(BaseStore):
         Args:
             timeout: How many seconds to wait for a sweep that is under way.
         """
+        amount("timeout", timeout, zero=True, optional=True)
         return self._sweeper.stop(timeout)
 
     # Indexing anew
@@ -211,16 +215,18 @@ def _fill(jobs: Sequence[Job], vectors: list[Any], queries: Mapping[str, Any]) -
 def _checked(ttl: TTLConfig | None) -> TTLConfig | None:
     if ttl is None:
         return None
+    instance("ttl", ttl, Mapping, "a dict, or None")
     unknown = set(ttl) - _TTL_KEYS
     if unknown:
-        raise InvalidArgumentError(f"ttl has no {sorted(unknown)}; it takes {sorted(_TTL_KEYS)}.")
+        raise InvalidArgumentError(f"ttl has no {sorted(map(str, unknown))}; it takes {sorted(_TTL_KEYS)}.")
     if not ttl.get("omit_expired", True):
         raise InvalidArgumentError("omit_expired=False is not offered: what has expired is gone.")
+    flag("refresh_on_read", ttl.get("refresh_on_read", False))
+    flag("omit_expired", ttl.get("omit_expired", True))
     check_ttl(ttl.get("default_ttl"))
     _check_minutes("sweep_interval_minutes", ttl.get("sweep_interval_minutes"))
     return ttl
 
 
 def _check_minutes(name: str, minutes: Any) -> None:
-    if minutes is not None and not (type(minutes) in (int, float) and 0 < minutes < float("inf")):
-        raise InvalidArgumentError(f"{name} is a number of minutes above 0, not {minutes!r}.")
+    amount(name, minutes, optional=True, most=1e6)

@@ -12,6 +12,7 @@ import binascii
 import json
 from typing import Any, NamedTuple, TypeAlias
 
+from threadmark._checks import shown
 from threadmark.errors import InvalidArgumentError
 from threadmark.store.namespaces import decode_text, encode_text
 from threadmark.store.paths import MISSING
@@ -81,7 +82,7 @@ def read_cursor(cursor: str, order: str) -> Position:
 
 def _refused(cursor: object) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"after={cursor!r} does not belong to this search. Pass the cursor of an item that the same "
+        f"after={shown(cursor)} does not belong to this search. Pass the cursor of an item that the same "
         f"search returned, with the same query, mode, sort and descending."
     )
 

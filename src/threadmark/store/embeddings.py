@@ -17,6 +17,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from threadmark._checks import shown
 from threadmark._db.worker import run_apart
 from threadmark.errors import InvalidArgumentError, MissingDependencyError
 
@@ -48,7 +49,8 @@ def ensure_embeddings(embed: Embeddings | EmbeddingsFunc | AEmbeddingsFunc | str
         function: Callable[[list[str]], Any] = embed
         return _Adapted(function, lambda text: function([text]), first=True)
     raise InvalidArgumentError(
-        f"embed is a function over a list of texts, an Embeddings object or 'provider:model', not {embed!r}."
+        f"embed is a function over a list of texts, an Embeddings object or 'provider:model', not "
+        f"{shown(embed)}."
     )
 
 

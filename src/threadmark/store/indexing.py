@@ -7,9 +7,10 @@ Each distinct text of a batch is embedded once. This module knows no backend.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from threadmark._checks import instance, one_of, shown
 from threadmark.errors import InvalidArgumentError
 from threadmark.store.backend import Record
 from threadmark.store.checks import Fields
@@ -48,13 +49,13 @@ class Index:
     """
 
     def __init__(self, config: IndexConfig) -> None:
+        instance("index", config, Mapping, "a dict, or None")
         unknown = set(config) - _KEYS
         if unknown:
-            raise InvalidArgumentError(f"index has no {sorted(unknown)}; it takes {sorted(_KEYS)}.")
+            raise InvalidArgumentError(f"index has no {sorted(map(str, unknown))}; it takes {sorted(_KEYS)}.")
         self.fields = _fields(config.get("fields"))
         self.distance = config.get("distance_type", "cosine")
-        if self.distance not in _DISTANCES:
-            raise InvalidArgumentError(f"distance_type is one of {_DISTANCES}, not {self.distance!r}.")
+        one_of("distance_type", self.distance, _DISTANCES)
         self.dims = 0
         self.embeddings: Embeddings | None = None
         if config.get("embed") is not None:
@@ -135,7 +136,7 @@ def _fields(fields: Any) -> Fields:
     if fields is None:
         return WHOLE_VALUE
     if not isinstance(fields, (list, tuple)) or not fields:
-        raise InvalidArgumentError(f"fields is a list of paths, not {fields!r}.")
+        raise InvalidArgumentError(f"fields is a list of paths, not {shown(fields)}.")
     for field in fields:
         parse_path(field)
     return tuple(fields)
@@ -143,5 +144,7 @@ def _fields(fields: Any) -> Fields:
 
 def _dims(dims: Any) -> int:
     if type(dims) is not int or not 0 < dims <= 100_000:
-        raise InvalidArgumentError(f"An index with embed needs dims, the length of a vector, not {dims!r}.")
+        raise InvalidArgumentError(
+            f"An index with embed needs dims, the length of a vector, not {shown(dims)}."
+        )
     return dims

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from threadmark._checks import shown
 from threadmark.errors import InvalidArgumentError
 
 __all__ = [
@@ -104,7 +105,7 @@ def parse_single_path(text: str) -> Path:
     path = parse_path(text)
     if not path or not all(isinstance(step, (str, int)) for step in path):
         raise InvalidArgumentError(
-            f"The path {text!r} does not lead to one value. Name one field, and use $contains to look "
+            f"The path {shown(text)} does not lead to one value. Name one field, and use $contains to look "
             f"inside a list."
         )
     return path
@@ -199,7 +200,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 def _refused(text: object) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{text!r} is not a path. Write names joined by dots, as 'a.b', 'items[0].text', "
+        f"{shown(text)} is not a path. Write names joined by dots, as 'a.b', 'items[0].text', "
         f"'items[*].text' or '$' for the whole value; put a backslash before a dot "
         f"or dollar sign in a name."
     )

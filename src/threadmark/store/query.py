@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from threadmark._checks import shown
 from threadmark.errors import InvalidArgumentError, SerializationError
 from threadmark.store.paths import MISSING, Path, find, parse_single_path
 from threadmark.store.values import copy_value
@@ -145,7 +146,7 @@ _KNOWN = ", ".join([*_OPERATORS, *_COMBINERS])
 
 def _filter(filter: Any, depth: int) -> Filter:
     if not isinstance(filter, Mapping):
-        raise InvalidArgumentError(f"A filter is a dictionary of paths to conditions, not {filter!r}.")
+        raise InvalidArgumentError(f"A filter is a dictionary of paths to conditions, not {shown(filter)}.")
     _check_depth(depth)
     parts = [_entry(name, condition, depth) for name, condition in filter.items()]
     return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
@@ -173,7 +174,7 @@ def _has_operators(condition: Any) -> bool:
     dollars = [isinstance(name, str) and name.startswith("$") for name in condition]
     if any(dollars) and not all(dollars):
         raise InvalidArgumentError(
-            f"The condition {condition!r} mixes operators and fields. Write the fields as paths, or "
+            f"The condition {shown(condition)} mixes operators and fields. Write the fields as paths, or "
             f"compare with a whole dictionary by $eq."
         )
     return dollars[0]
@@ -191,7 +192,7 @@ def _combined(name: str, operand: Any, parse: Callable[[Any], Filter]) -> Filter
     if name == "$not":
         return Not(parse(operand))
     if not isinstance(operand, (list, tuple)):
-        raise InvalidArgumentError(f"{name} takes a list, not {operand!r}.")
+        raise InvalidArgumentError(f"{name} takes a list, not {shown(operand)}.")
     parts = tuple(map(parse, operand))
     return AllOf(parts) if name == "$and" else AnyOf(parts)
 
@@ -199,16 +200,16 @@ def _combined(name: str, operand: Any, parse: Callable[[Any], Filter]) -> Filter
 def _operand(name: str, operand: Any) -> Any:
     if name in ("$in", "$nin"):
         if not isinstance(operand, (list, tuple, set, frozenset)):
-            raise InvalidArgumentError(f"{name} takes a list, not {operand!r}.")
+            raise InvalidArgumentError(f"{name} takes a list, not {shown(operand)}.")
         operand = list(operand)
     elif name == "$exists" and type(operand) is not bool:
-        raise InvalidArgumentError(f"$exists takes True or False, not {operand!r}.")
+        raise InvalidArgumentError(f"$exists takes True or False, not {shown(operand)}.")
     elif name in ("$gt", "$gte", "$lt", "$lte") and type(operand) not in (str, *_NUMBERS):
-        raise InvalidArgumentError(f"{name} takes a number or a text, not {operand!r}.")
+        raise InvalidArgumentError(f"{name} takes a number or a text, not {shown(operand)}.")
     try:
         return copy_value(operand)
     except SerializationError as error:
-        raise InvalidArgumentError(f"{name} cannot compare with {operand!r}: {error}") from error
+        raise InvalidArgumentError(f"{name} cannot compare with {shown(operand)}: {error}") from error
 
 
 def _check_depth(depth: int) -> None:
@@ -217,4 +218,4 @@ def _check_depth(depth: int) -> None:
 
 
 def _unknown(name: str, advice: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"Unknown operator {name!r}. Known: {_KNOWN}. {advice}")
+    return InvalidArgumentError(f"Unknown operator {shown(name)}. Known: {_KNOWN}. {advice}")

@@ -84,7 +84,7 @@ def _copy(value: Any, path: tuple[str | int, ...]) -> Any:
     if kind is dict:
         for name in value:
             if type(name) is not str:
-                raise _refused(name, path, "as a key; keys are texts")
+                raise _refused(name, path, " as a key; keys are texts")
         return {
             name: inner if type(inner) in _PLAIN else _copy(inner, (*path, name))
             for name, inner in value.items()

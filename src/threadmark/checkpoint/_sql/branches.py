@@ -10,7 +10,7 @@ from threadmark.checkpoint._sql.read import Reading, bare
 from threadmark.checkpoint._sql.shapes import CHECKPOINT, HEAD, SEQ
 from threadmark.checkpoint._sql.standing import Standing, find_standing, name_tip, refuse_lost_head, space_of
 from threadmark.checkpoint._sql.statements import Statements
-from threadmark.checkpoint.address import MAIN, Address, check_name
+from threadmark.checkpoint.address import MAIN, Address, branch_name
 from threadmark.checkpoint.branches import Branch, CheckpointNode, unknown_branch
 from threadmark.checkpoint.records import checkpoint_config
 from threadmark.checkpoint.threads import moment
@@ -96,7 +96,7 @@ def _node(place: Place, row: Any, tips: dict[str, list[str]]) -> CheckpointNode:
 
 def create_branch(place: Place, name: str) -> Operation[Branch]:
     """Begin a branch."""
-    made: Branch = yield Transaction(_create_branch(place, check_name(name)))
+    made: Branch = yield Transaction(_create_branch(place, branch_name(name)))
     return made
 
 
@@ -115,7 +115,9 @@ def _create_branch(place: Place, name: str) -> Operation[Branch]:
 
 def rename_branch(place: Place, name: str, new_name: str) -> Operation[Branch]:
     """Give a branch another name."""
-    made: Branch = yield Transaction(_rename_branch(place, name, check_name(new_name)))
+    made: Branch = yield Transaction(
+        _rename_branch(place, branch_name(name), branch_name(new_name, "new_name"))
+    )
     return made
 
 
@@ -131,7 +133,7 @@ def _rename_branch(place: Place, name: str, new_name: str) -> Operation[Branch]:
 
 def switch_branch(place: Place, name: str) -> Operation[Branch]:
     """Move `main` to where another branch ends."""
-    made: Branch = yield Transaction(_switch_branch(place, name))
+    made: Branch = yield Transaction(_switch_branch(place, branch_name(name)))
     return made
 
 
@@ -153,7 +155,7 @@ def _switch_branch(place: Place, name: str) -> Operation[Branch]:
 
 def delete_branch(place: Place, name: str) -> Operation[None]:
     """Forget a branch's name."""
-    yield Transaction(_delete_branch(place, name))
+    yield Transaction(_delete_branch(place, branch_name(name)))
 
 
 def _delete_branch(place: Place, name: str) -> Operation[None]:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from threadmark._checks import duration, text
 from threadmark._db.effects import Operation
 from threadmark.checkpoint._sql import branches, leases, threads, upkeep
 from threadmark.checkpoint._sql.branches import Place
@@ -14,7 +15,15 @@ from threadmark.checkpoint._sql.pack import packed
 from threadmark.checkpoint._sql.read import Listing, Opened, Reading, load, next_page, stored_values
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint._sql.threads import Index
-from threadmark.checkpoint.address import Address, Selection, address_of, each_of, selection_of, thread_id_of
+from threadmark.checkpoint.address import (
+    Address,
+    Selection,
+    address_of,
+    check_name,
+    each_of,
+    selection_of,
+    thread_id_of,
+)
 from threadmark.checkpoint.base import (
     Checkpoint,
     CheckpointTuple,
@@ -189,15 +198,15 @@ class SqlSaver(OwnSaver):
         return upkeep.copy_thread(self._index(), source, target)
 
     def _delete_for_runs(self, run_ids: Sequence[str]) -> Operation[None]:
-        return upkeep.delete_for_runs(self._index(), [str(run_id) for run_id in each_of(run_ids)])
+        return upkeep.delete_for_runs(self._index(), [str(run_id) for run_id in each_of("run_ids", run_ids)])
 
     def _prune(self, thread_ids: Sequence[str], **rules: Any) -> Operation[None]:
         rule = rule_of(**rules)
-        threads = [thread_id_of(thread_id) for thread_id in each_of(thread_ids)]
+        threads = [thread_id_of(thread_id) for thread_id in each_of("thread_ids", thread_ids)]
         return upkeep.prune(self._index(), threads, rule)
 
     def _rotate(self, thread_ids: Sequence[str] | None) -> Operation[int]:
-        threads = None if thread_ids is None else [thread_id_of(i) for i in each_of(thread_ids)]
+        threads = None if thread_ids is None else [thread_id_of(i) for i in each_of("thread_ids", thread_ids)]
         return upkeep.rotate(self._index(), threads, resealer(self.serde))
 
     def _sweep(self, batch: int) -> Operation[int]:
@@ -236,6 +245,9 @@ class SqlSaver(OwnSaver):
         return threads.update_thread(self._index(), thread_id_of(thread_id), metadata, ttl)
 
     def _take_lease(self, thread_id: str, token: str, ttl: timedelta) -> Operation[bool]:
+        text("token", token)
+        check_name(token)
+        duration("ttl", ttl)
         return leases.take_lease(self._sql, thread_id_of(thread_id), token, ttl, self._now())
 
     def _drop_lease(self, thread_id: str, token: str) -> Operation[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threadmark.checkpoint.address import MAIN, Address, address_of, check_name
+from threadmark.checkpoint.address import MAIN, Address, address_of, branch_name
 from threadmark.checkpoint.branches import Branch, CheckpointNode, unknown_branch
 from threadmark.checkpoint.memory.parts import Space
 from threadmark.checkpoint.memory.shelf import Shelf
@@ -52,7 +52,7 @@ class Branching(Shelf):
     def create_branch(self, config: RunnableConfig, name: str) -> Branch:
         """Begin a branch at the checkpoint that `config` names (without an id: at the head)."""
         address = address_of(config)
-        check_name(name)
+        branch_name(name)
         with self._lock:
             space = self._existing(address)
             tip = address.checkpoint_id or space.heads.get(address.branch)
@@ -65,7 +65,8 @@ class Branching(Shelf):
     def rename_branch(self, config: RunnableConfig, name: str, new_name: str) -> Branch:
         """Give a branch another name. `main` keeps its own."""
         address = address_of(config)
-        check_name(new_name)
+        branch_name(name)
+        branch_name(new_name, "new_name")
         with self._lock:
             space = self._existing(address)
             tip = _other(address, space, name)
@@ -78,6 +79,7 @@ class Branching(Shelf):
     def switch_branch(self, config: RunnableConfig, name: str) -> Branch:
         """Move `main` to where another branch ends. What `main` ended with stays a branch."""
         address = address_of(config)
+        branch_name(name)
         with self._lock:
             space = self._existing(address)
             tip = _other(address, space, name)
@@ -92,6 +94,7 @@ class Branching(Shelf):
     def delete_branch(self, config: RunnableConfig, name: str) -> None:
         """Forget a branch's name. Its checkpoints stay until they are pruned; `main` cannot go."""
         address = address_of(config)
+        branch_name(name)
         with self._lock:
             space = self._existing(address)
             _other(address, space, name)

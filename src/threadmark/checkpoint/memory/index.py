@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from threadmark.checkpoint.address import matches, thread_id_of
+from threadmark._checks import duration, text
+from threadmark.checkpoint.address import check_name, matches, thread_id_of
 from threadmark.checkpoint.labels import about, values_of
 from threadmark.checkpoint.memory.parts import Thread
 from threadmark.checkpoint.memory.shelf import Shelf
@@ -94,6 +95,9 @@ class Indexing(Shelf):
 
     def take_lease(self, thread_id: str, token: str, ttl: timedelta) -> bool:
         """Take or renew a lease, if it is free, has ended, or has this token."""
+        text("token", token)
+        check_name(token)
+        duration("ttl", ttl)
         thread_id = thread_id_of(thread_id)
         with self._lock:
             holder, expires = self._leases.get(thread_id, (token, 0))

@@ -40,7 +40,7 @@ class Tending(Shelf):
     def prune(self, thread_ids: Sequence[str], **rules: Any) -> None:
         """Delete old checkpoints of threads. What is kept stays readable to the last value."""
         rule = rule_of(**{**_NO_RULES, **rules})
-        for thread_id in map(thread_id_of, each_of(thread_ids)):
+        for thread_id in map(thread_id_of, each_of("thread_ids", thread_ids)):
             with self._lock:
                 if rule is None:
                     self.delete_thread(thread_id)
@@ -52,7 +52,7 @@ class Tending(Shelf):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that runs saved, by the `run_id` in their metadata."""
-        wanted = {str(run_id) for run_id in each_of(run_ids)}
+        wanted = {str(run_id) for run_id in each_of("run_ids", run_ids)}
         with self._lock:
             for thread_id in [i for i, thread in self.storage.items() if _ran(thread, wanted)]:
                 self._keep(thread_id, lambda nodes, heads: kept_for_runs(nodes, heads, wanted))

@@ -8,15 +8,16 @@ saver that knows only `dumps_typed` and `loads_typed`, these encrypt too, bound 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, cast
 
+from threadmark._checks import flag, serializer, wrong
 from threadmark.checkpoint.serde.aes import AesGcm
 from threadmark.checkpoint.serde.base import CipherProtocol, Encoded, Row, SerializerProtocol
 from threadmark.checkpoint.serde.foreign import ForeignCipher
 from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
 from threadmark.checkpoint.serde.keys import Keys, KeySource, key_from_environment
-from threadmark.errors import EncryptionError, InvalidArgumentError
+from threadmark.errors import EncryptionError
 
 __all__ = ["EncryptedSerializer", "Keys"]
 
@@ -51,8 +52,13 @@ class EncryptedSerializer:
         searchable: Iterable[str] = (),
         accept_plaintext: bool = False,
     ) -> None:
-        if isinstance(searchable, str):
-            raise InvalidArgumentError("searchable is a list of keys, not one text.")
+        if not isinstance(searchable, Iterable) or isinstance(searchable, str | bytes | Mapping):
+            raise wrong("searchable", searchable, "a list of keys of metadata")
+        searchable = list(searchable)
+        if not all(isinstance(key, str) for key in searchable):
+            raise wrong("searchable", searchable, "a list of keys of metadata")
+        flag("accept_plaintext", accept_plaintext)
+        serializer("serde", serde)
         self._cipher: Any = (
             ForeignCipher(cast(CipherProtocol, cipher)) if hasattr(cipher, "decrypt") else AesGcm(cipher)
         )

@@ -8,9 +8,10 @@ imports, and runs no code of the classes it rebuilds.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from threadmark._checks import flag, text, wrong
 from threadmark.checkpoint.serde import arrays, classes, containers, messages, peer, times, values
 from threadmark.checkpoint.serde.base import Encoded, Row
 from threadmark.checkpoint.serde.codec import Codec, Decoder, Encoder, FindBuilder
@@ -64,6 +65,22 @@ def fingerprint(value: Any) -> bytes:
 _fingerprints = Codec(EveryType(), _ENCODERS, _DECODERS, _find_encoder, _FIND_BUILDERS)
 
 
+def _check_named(named: Any) -> None:
+    """Refuse what is no list of classes, or of their modules and names."""
+    if named is None:
+        return
+    if not isinstance(named, Iterable) or isinstance(named, str | bytes | Mapping):
+        raise wrong("allowed_msgpack_modules", named, "a list of classes, or of pairs of module and name")
+
+
+def _imported(name: Any) -> type:
+    """Return a class that was named by its module and name."""
+    if not isinstance(name, tuple | list) or not all(isinstance(part, str) for part in name):
+        raise wrong("allowed_msgpack_modules", name, "a list of classes, or of pairs of module and name")
+    found: type = import_type(":".join(name))
+    return found
+
+
 class JsonPlusSerializer:
     """Turns values into MessagePack and back, and refuses what would not come back as it was.
 
@@ -92,10 +109,13 @@ class JsonPlusSerializer:
                 "A serializer that rebuilds any class runs whatever code somebody writes to its storage. "
                 "Name the classes."
             )
+        flag("pickle_fallback", pickle_fallback)
+        flag("opaque", opaque)
+        _check_named(allowed_msgpack_modules)
         self.pickle_fallback = pickle_fallback
         self.opaque = opaque
         named = allowed_msgpack_modules or ()
-        self._use(KnownTypes().plus(c if isinstance(c, type) else import_type(":".join(c)) for c in named))
+        self._use(KnownTypes().plus(c if isinstance(c, type) else _imported(c) for c in named))
 
     def _use(self, known: KnownTypes) -> None:
         self._known = known
@@ -118,6 +138,9 @@ class JsonPlusSerializer:
         Raises:
             InvalidArgumentError: There is no such class.
         """
+        if not isinstance(new, str | type):
+            raise wrong("new", new, "a class, or its name as 'package.module:Name'")
+        text("was", was, optional=True)
         self._use(self._known.plus([import_type(new) if isinstance(new, str) else new], was))
         return self
 

@@ -34,10 +34,12 @@ class Keys:
     keys: Mapping[str, bytes] = field(repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.keys, Mapping) or not isinstance(self.current, str):
+            raise InvalidArgumentError("keys is a dict from ids to keys, and current is one of the ids.")
         if self.current not in self.keys:
             raise InvalidArgumentError(f"The current key {self.current!r} is not among the keys.")
         for key_id, key in self.keys.items():
-            if not key_id or len(key_id.encode()) > _LONGEST_ID:
+            if not isinstance(key_id, str) or not 0 < len(key_id.encode(errors="replace")) <= _LONGEST_ID:
                 raise InvalidArgumentError("A key's id is a text of 1 to 255 bytes.")
             _check(key)
 
@@ -80,9 +82,11 @@ def keys_for(source: KeySource, thread_id: str) -> Keys:
     found = source(thread_id) if callable(source) else source
     if isinstance(found, bytes):
         return Keys.of(found)
-    if not isinstance(found, Keys):
-        raise EncryptionError(f"There is no encryption key for the thread {thread_id!r}")
-    return found
+    if isinstance(found, Keys):
+        return found
+    if not callable(source):
+        _check(found)
+    raise EncryptionError(f"There is no encryption key for the thread {thread_id!r}")
 
 
 def key_id(key: bytes) -> str:
@@ -90,10 +94,15 @@ def key_id(key: bytes) -> str:
     return hashlib.sha256(b"threadmark key id\0" + _check(key)).hexdigest()[:16]
 
 
-def _check(key: bytes) -> bytes:
-    if not isinstance(key, bytes) or len(key) not in _SIZES:
-        raise InvalidArgumentError("An AES key has 16, 24 or 32 bytes. Make one with os.urandom(32).")
-    return key
+def _check(key: object) -> bytes:
+    if isinstance(key, bytes) and len(key) in _SIZES:
+        return key
+    # The message must not show the key.
+    given = f"{len(key)} bytes" if isinstance(key, bytes) else f"a value of the type {type(key).__name__}"
+    advice = " A text is no key: write bytes.fromhex(...)." if isinstance(key, str) else ""
+    raise InvalidArgumentError(
+        f"An AES key has 16, 24 or 32 bytes, and {given} was given. Make one with os.urandom(32).{advice}"
+    )
 
 
 def key_from_environment() -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from threadmark import errors
+from threadmark._checks import shown
 from threadmark.errors import InvalidArgumentError
 
 __all__ = ["EveryType", "KnownTypes", "type_name"]
@@ -77,7 +78,7 @@ class KnownTypes:
         for cls in types:
             if not isinstance(cls, type):
                 raise InvalidArgumentError(
-                    f"{cls!r} is not a class. Pass a class, or its name as 'package.module:Name'."
+                    f"{shown(cls)} is not a class. Pass a class, or its name as 'package.module:Name'."
                 )
             by_name[type_name(cls)] = cls
             if was is not None:
@@ -135,7 +136,7 @@ def import_type(name: str) -> Any:
     """
     module, _, path = name.partition(":")
     if not module or not path:
-        raise InvalidArgumentError(f"{name!r} is not of the form 'package.module:Name'.")
+        raise InvalidArgumentError(f"The new class {name!r} is not of the form 'package.module:Name'.")
     try:
         found: Any = importlib.import_module(module)
         for part in path.split("."):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from threadmark._checks import flag
 from threadmark._db.effects import Execute, Operation, Transaction
 from threadmark._db.worker import run_apart
 from threadmark.errors import MissingDependencyError
@@ -81,6 +82,7 @@ class PostgresStore(RecordStore):
         clock: Callable[[], float] | None = None,
     ) -> None:
         checked = None if index is None else Index(index)
+        flag("exact", exact)
         self.index_config = index
         self._names = Names(schema, prefix)
         self._space = Space(checked, exact) if checked is not None and checked.dims else None

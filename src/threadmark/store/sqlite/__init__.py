@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Literal, Self, TypeVar
 
+from threadmark._checks import one_of
 from threadmark._db.effects import Execute, Operation
 from threadmark._db.sqlite import SqliteDatabase, Target
 from threadmark._db.worker import run_apart
-from threadmark.errors import InvalidArgumentError
 from threadmark.store.core import RecordStore
 from threadmark.store.indexing import Index
 from threadmark.store.operations import Job
@@ -55,8 +55,7 @@ class SqliteStore(RecordStore):
         shared: bool = False,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        if durability not in ("async", "sync"):
-            raise InvalidArgumentError(f"durability is 'async' or 'sync', not {durability!r}.")
+        one_of("durability", durability, ("async", "sync"))
         checked = None if index is None else Index(index)
         self.index_config = index
         self._database = SqliteDatabase(
