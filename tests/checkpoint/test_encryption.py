@@ -46,6 +46,60 @@ def test_nothing_of_the_users_stands_in_the_file(tmp_path: Path) -> None:
             assert {thread.thread_id for thread in found} == {"t", "other"}
 
 
+def labels(path: Path) -> list[tuple[str, str]]:
+    other = sqlite3.connect(path)
+    try:
+        return other.execute("SELECT DISTINCT name, value FROM tm_labels ORDER BY 1, 2").fetchall()
+    finally:
+        other.close()
+
+
+def found(saver: Any, **wanted: Any) -> set[str]:
+    return {thread.thread_id for thread in saver.threads.search(wanted).threads}
+
+
+def test_threads_are_found_by_searchable_keys_in_the_index_alone(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    filled(path, searchable=["team"])
+    assert labels(path) == [("team", '"clear')]
+    with SqliteSaver(path, serde=EncryptedSerializer(OLD, searchable=["team"])) as saver:
+        other = sqlite3.connect(path)
+        other.execute("DELETE FROM tm_labels WHERE thread = 1")
+        other.commit()
+        other.close()
+        assert found(saver, team="clear") == {"other"}, "what the index lacks is not looked for elsewhere"
+        assert found(saver, user=SECRET) == {"t", "other"}, "what is in no index is compared"
+
+
+def test_rotation_follows_a_change_of_what_may_be_searched(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    filled(path, searchable=["team"])
+    for searchable, expected in (
+        (["user", "team"], [("team", '"clear'), ("user", f'"{SECRET}')]),
+        (["user"], [("user", f'"{SECRET}')]),
+        ([], []),
+        (["team"], [("team", '"clear')]),
+    ):
+        with SqliteSaver(path, serde=EncryptedSerializer(OLD, searchable=searchable)) as saver:
+            assert saver.rotate() == 2
+            assert saver.rotate() == 0
+            assert found(saver, team="clear") == found(saver, user=SECRET) == {"t", "other"}
+        assert labels(path) == expected
+
+
+def test_beginning_to_encrypt_takes_labels_out_of_the_clear(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    with SqliteSaver(path) as saver:
+        Run(saver, "t").step("c0", about={"user": SECRET, "team": "clear"}, l=["x"])
+    assert ("user", f'"{SECRET}') in labels(path)
+    serde = EncryptedSerializer(OLD, searchable=["team"], accept_plaintext=True)
+    with SqliteSaver(path, serde=serde) as saver:
+        assert saver.rotate() > 0
+    assert labels(path) == [("team", '"clear')]
+    with SqliteSaver(path, serde=EncryptedSerializer(OLD, searchable=["team"])) as saver:
+        assert found(saver, team="clear") == found(saver, user=SECRET) == {"t"}
+
+
 @pytest.mark.parametrize("serde", [EncryptedSerializer(NEW), None])
 def test_another_key_or_none_reads_nothing_and_overwrites_nothing(tmp_path: Path, serde: Any) -> None:
     path = tmp_path / "x.db"
@@ -174,3 +228,4 @@ def test_the_memory_saver_shows_nothing_in_clear() -> None:
     Run(saver).step("c0", about={"user": SECRET}, l=[SECRET], d=SECRET)
     Run(saver).save(TaskWrites("t", "", [("l", SECRET)]))
     assert SECRET not in repr((saver.storage, saver.blobs, saver.writes))
+    assert found(saver, user=SECRET) == {"t"}

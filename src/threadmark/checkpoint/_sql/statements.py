@@ -28,6 +28,8 @@ class Statements:
     """thread → updated, expires, ttl, labels, metadata tag, metadata."""
     touch_thread: str
     """status, updated, expires, ttl, labels, metadata tag, metadata, thread."""
+    set_labels: str
+    """labels, thread."""
     set_ttl: str
     """ttl, expires, thread."""
     find_space: str

@@ -90,6 +90,19 @@ def touch_thread(
     yield from _add_labels(index, thread, new, index.now)
 
 
+def relabel(index: Index, thread: int, thread_id: str) -> Operation[bool]:
+    """Label a thread by what may stand in clear now, and tell whether it was by something else before."""
+    rows = UPKEEP.of((yield Execute(index.sql.get_upkeep, (thread,))), thread_id)
+    updated, _, _, text, tag, data = rows[0]
+    old, new = _read_labels(text, thread_id), _labels(index, _about(index, thread_id, tag, data))
+    if old == new:
+        return False
+    yield from _drop_labels(index, thread, old, updated)
+    yield Execute(index.sql.set_labels, (_text(new), thread))
+    yield from _add_labels(index, thread, new, updated)
+    return True
+
+
 def forget_labels(index: Index, thread: int) -> Operation[None]:
     """Delete the labels of a thread that is about to go."""
     rows = yield Execute(index.sql.get_upkeep, (thread,))

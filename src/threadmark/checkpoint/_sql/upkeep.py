@@ -26,7 +26,7 @@ from threadmark.checkpoint._sql.shapes import (
     THREAD,
     damaged,
 )
-from threadmark.checkpoint._sql.threads import Index, forget_labels
+from threadmark.checkpoint._sql.threads import Index, forget_labels, relabel
 from threadmark.checkpoint.retention import HeadNode, Node, Plan, Rule, kept_for_runs, plan
 from threadmark.checkpoint.rows import RowCodec, value_row, write_row
 from threadmark.checkpoint.serde.base import Encoded, Row
@@ -294,6 +294,7 @@ def _rotate(index: Index, thread_id: str, reseal: Reseal) -> Operation[int]:
             if renewed is not None:
                 yield Execute(index.sql.reseal[row.kind], (*renewed, *key))
                 count += 1
+        count += yield from relabel(index, thread, thread_id)
     return count
 
 

@@ -72,6 +72,7 @@ _STATEMENTS = Statements(
         SET status = $1, updated = $2, expires = $3, ttl = $4, labels = $5, metadata_tag = $6, metadata = $7
         WHERE thread = $8
     """,
+    set_labels="UPDATE tm_threads SET labels = $1 WHERE thread = $2",
     set_ttl="UPDATE tm_threads SET ttl = $1, expires = $2 WHERE thread = $3",
     find_space="SELECT space FROM tm_heads WHERE thread = $1 AND ns = $2 LIMIT 1",
     create_head="""

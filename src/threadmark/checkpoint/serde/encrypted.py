@@ -29,7 +29,8 @@ class EncryptedSerializer:
         cipher: A cipher of your own, or keys for AES-GCM: a key, `Keys`, or a function that returns
             either for a thread's id.
         serde: The serializer inside. The default is `JsonPlusSerializer()`.
-        searchable: The keys of metadata that may be stored in clear, to be searched for.
+        searchable: The keys of metadata that may be stored in clear, to be searched for. After a
+            change, call the saver's `rotate`: threads from before are not found by a new key until then.
         accept_plaintext: Also read data that is not encrypted. Open this window only while old data
             is being encrypted: while it is open, whoever can write to the storage can forge data.
 

@@ -165,6 +165,7 @@ STATEMENTS = Statements(
         SET status = ?, updated = ?, expires = ?, ttl = ?, labels = ?, metadata_tag = ?, metadata = ?
         WHERE thread = ?
     """,
+    set_labels="UPDATE tm_threads SET labels = ? WHERE thread = ?",
     set_ttl="UPDATE tm_threads SET ttl = ?, expires = ? WHERE thread = ?",
     find_space="SELECT space FROM tm_heads WHERE thread = ? AND ns = ? LIMIT 1",
     create_head="""
