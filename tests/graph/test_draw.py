@@ -49,6 +49,30 @@ def test_text_shows_a_tree_and_marks_what_stands_above() -> None:
     )
 
 
+def test_mermaid_puts_the_nodes_of_a_sub_graph_into_a_box() -> None:
+    inner = Drawing.of(["x"], [(START, "x", None, False)])
+    middle = Drawing.of(["in", "y"], [(START, "in", None, False), ("in", "y", None, False)]).expand(
+        "in", inner
+    )
+    outer = Drawing.of(["sub", "z"], [(START, "sub", None, False), ("sub", "z", None, False)])
+    assert outer.expand("sub", middle).draw_mermaid() == (
+        "graph TD;\n"
+        '\tn0(["__start__"]);\n'
+        '\tsubgraph s0n1["sub"]\n'
+        '\t\tsubgraph s1n1["in"]\n'
+        '\t\t\tn1("x");\n'
+        "\t\tend\n"
+        '\t\tn2("y");\n'
+        "\tend\n"
+        '\tn3("z");\n'
+        '\tn4(["__end__"]);\n'
+        "\tn1 --> n2;\n"
+        "\tn0 --> n1;\n"
+        "\tn2 --> n3;\n"
+        "\tn3 --> n4;\n"
+    )
+
+
 def test_metadata_stands_below_the_name() -> None:
     drawing = Drawing.of(["a"], [(START, "a", None, False)], {"a": {"cost": 3}})
     assert '("a<br/>cost = 3")' in drawing.draw_mermaid()

@@ -319,7 +319,8 @@ def draw(builder: StateGraph[Any, Any, Any, Any], xray: bool | int) -> Drawing:
                 ]
     for name, node in notes.nodes.items():
         edges += [(name, e, None, True) for e in node.destinations]
-    drawing = Drawing.of([START, *notes.nodes, END], edges)
+    metadata = {name: node.metadata for name, node in notes.nodes.items() if node.metadata}
+    drawing = Drawing.of([START, *notes.nodes, END], edges, metadata)
     if xray:
         depth = xray - 1 if xray is not True else True
         for name, node in notes.nodes.items():

@@ -24,11 +24,13 @@ class DrawnNode:
         id: The node's name in the graph; of a node inside a sub-graph, `sub:node`.
         name: What is written in its box.
         metadata: What the user said about it.
+        inside: The sub-graphs that it stands in, the outermost first.
     """
 
     id: str
     name: str
     metadata: Mapping[str, Any] | None = None
+    inside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class Drawing:
                 continue
             for i, n in inner.nodes.items():
                 if i not in (START, END):
-                    nodes[f"{node}:{i}"] = DrawnNode(f"{node}:{i}", n.name, n.metadata)
+                    nodes[f"{node}:{i}"] = DrawnNode(f"{node}:{i}", n.name, n.metadata, (node, *n.inside))
         edges = [
             DrawnEdge(f"{node}:{e.source}", f"{node}:{e.target}", e.data, e.conditional)
             for e in inner.edges
@@ -108,16 +110,30 @@ class Drawing:
         return Drawing(nodes, edges)
 
     def draw_mermaid(self) -> str:
-        """Return the graph in the language of Mermaid's flow charts. Conditional edges are dotted."""
+        """Return the graph in the language of Mermaid's flow charts. Conditional edges are dotted, and nodes
+        of an expanded sub-graph stand in a box of its own.
+        """
         numbers = {key: f"n{at}" for at, key in enumerate(self.nodes)}
-        lines = ["graph TD;"]
-        for key, node in self.nodes.items():
-            lines.append(f"\t{numbers[key]}{box(node)};")
+        lines = ["graph TD;", *self.boxes(numbers, (), "\t")]
         for edge in self.edges:
             arrow = "-.->" if edge.conditional else "-->"
             label = f'|"{escaped(edge.data)}"|' if edge.data else ""
             lines.append(f"\t{numbers[edge.source]} {arrow}{label} {numbers[edge.target]};")
         return "\n".join(lines) + "\n"
+
+    def boxes(self, numbers: Mapping[str, str], inside: tuple[str, ...], indent: str) -> Iterator[str]:
+        """Yield the lines of the nodes inside a sub-graph, and around them those of its box."""
+        seen: set[str] = set()
+        for key, node in self.nodes.items():
+            place = node.inside
+            if place == inside:
+                yield f"{indent}{numbers[key]}{box(node)};"
+            elif place[: len(inside)] == inside and place[len(inside)] not in seen:
+                name = place[len(inside)]
+                seen.add(name)
+                yield f'{indent}subgraph s{len(inside)}{numbers[key]}["{escaped(name)}"]'
+                yield from self.boxes(numbers, (*inside, name), indent + "\t")
+                yield f"{indent}end"
 
     def draw_ascii(self) -> str:
         """Return the graph as an indented tree of plain text.

@@ -165,6 +165,9 @@ def launch_root(
 ) -> Launch:
     """Prepare a run that stands alone."""
     full = merged(graph.config, config)
+    around = current_scope()
+    if isinstance(around, TaskScope):
+        full = without_place(full, around)
     saver = saver_for(graph, None)
     configurable = full.get("configurable") or {}
     thread_id = thread_of(full)
@@ -229,7 +232,12 @@ def launch_nested(
     full = merged(merged(around.config, graph.config), config)
     full["configurable"] = {k: v for k, v in (full.get("configurable") or {}).items() if k not in ADDRESS}
     # A node that passes its own config on hands down the facts about its task; they are not the sub-graph's.
-    full["metadata"] = {k: v for k, v in (full.get("metadata") or {}).items() if not k.startswith(FACTS)}
+    own = around.config.get("metadata") or {}
+    full["metadata"] = {
+        k: v
+        for k, v in (full.get("metadata") or {}).items()
+        if k in own or not is_fact(k, v, around.thread_id)
+    }
     saver = saver_for(graph, outer)
     lasting = graph.checkpointer is True
     spec = new_spec(graph, given, full, options, durability)
@@ -247,6 +255,23 @@ def launch_nested(
         result.address = nested_address(spec, session)
         result.from_past = "checkpoint_id" in result.address["configurable"]
     return result
+
+
+def without_place(config: RunnableConfig, around: TaskScope) -> RunnableConfig:
+    """Return a config without what says where a task stands: the task runs a graph on a thread of its own,
+    and may have passed its own config on.
+    """
+    place, given = around.config["configurable"], config.get("configurable") or {}
+    metadata = config.get("metadata") or {}
+    found = config.copy()
+    found["configurable"] = {k: v for k, v in given.items() if k not in ADDRESS or v != place.get(k)}
+    found["metadata"] = {k: v for k, v in metadata.items() if not is_fact(k, v, around.session.thread_id)}
+    return found
+
+
+def is_fact(key: str, value: Any, thread_id: str | None) -> bool:
+    """Tell whether an entry of metadata was added for callbacks: it is about a task, or names its thread."""
+    return key.startswith(FACTS) or (key == "thread_id" and value == thread_id)
 
 
 def nested_address(spec: Spec, session: Session) -> RunnableConfig:

@@ -188,7 +188,7 @@ class TaskScope:
         if session.thread_id is not None:
             configurable["thread_id"] = session.thread_id
         config["configurable"] = configurable
-        config["metadata"] = {**(config.get("metadata") or {}), **self.facts()}
+        config["metadata"] = self.facts()
         tags = [*(config.get("tags") or []), *task.node.tags]
         if tags:
             config["tags"] = tags
@@ -197,9 +197,14 @@ class TaskScope:
         return config
 
     def facts(self) -> dict[str, Any]:
-        """Return what the metadata of callbacks and message chunks says about this task."""
-        task = self.task
+        """Return what the metadata of callbacks and message chunks says: that of the run's config, the
+        thread, that of the node, and where this task stands.
+        """
+        task, config = self.task, self.session.config
+        thread_id = self.session.thread_id or thread_of(config)
         return {
+            **({"thread_id": thread_id} if thread_id is not None else {}),
+            **(config.get("metadata") or {}),
             **task.node.metadata,
             "langgraph_step": self.session.run.step,
             "langgraph_node": task.name,

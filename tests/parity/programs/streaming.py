@@ -208,3 +208,22 @@ async def tokens_of_a_subgraph(t: Trace) -> None:
         t.note("tokens", tokens(chunks))
         if options:
             t.note("from", [chunk[0] for chunk in chunks])
+
+
+@program(savers=("memory",))
+async def messages_say_where_they_come_from(t: Trace) -> None:
+    def returned(state: Any) -> dict[str, Any]:
+        return {"messages": [AIMessage("returned", id="1")]}
+
+    def model(state: Any) -> dict[str, Any]:
+        said = GenericFakeChatModel(messages=iter([AIMessage("said", id="2")])).invoke("?")
+        return {"messages": [said]}
+
+    graph = t.lib.StateGraph(t.lib.MessagesState).add_node(returned, metadata={"note": "of the node"})
+    graph.add_node(model).add_edge(t.lib.START, "returned").add_edge("returned", "model")
+    app = graph.compile(checkpointer=await t.saver())
+    config = {**HERE, "metadata": {"from": "the caller"}, "tags": ["tagged"]}
+    chunks = await t.collect(app, "stream", {"messages": []}, config, stream_mode="messages")
+    known = ("from", "note", "tags", "thread_id", "langgraph_node", "langgraph_step", "langgraph_path")
+    for _, metadata in chunks:
+        t.note("metadata", {key: metadata.get(key) for key in (*known, "langgraph_triggers")})
