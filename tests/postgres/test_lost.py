@@ -104,6 +104,30 @@ def test_a_lost_connection_costs_nothing(
     assert at
 
 
+@pytest.mark.parametrize("answered", [False, True], ids=["not done", "done"])
+@pytest.mark.parametrize("thread", ["long", None])
+def test_a_listing_goes_on_where_its_connection_was_lost(
+    thread: str | None, answered: bool, copies: Copies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = copies.renew()
+    run = Run(saver, "long")
+    for n in range(100):
+        run.step(f"c{n:03}", l=[*run.values.get("l", []), n])
+    wanted = config(thread) if thread else None
+    expected = list(saver.list(wanted))
+    assert len(expected) >= 100
+    at = 0
+    while True:
+        breaker = Breaker(at, answered)
+        with monkeypatch.context() as patch:
+            patch.setattr(postgres._Lent, "_sent", breaker.wrap(postgres._Lent._sent))
+            assert list(saver.list(wanted)) == expected, f"broken at exchange {at}"
+        if breaker.left >= 0:
+            break
+        at += 1
+    assert at > 10
+
+
 def test_a_connection_that_the_server_ended_is_replaced(copies: Copies) -> None:
     saver = copies.renew()
     for n in range(3):

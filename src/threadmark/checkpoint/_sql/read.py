@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from threadmark._db.effects import Execute, Operation, Transaction
@@ -159,7 +159,11 @@ def _memo(stored: StoredCheckpoint, slices: dict[str, Slices]) -> Memo:
 
 def next_page(reading: Reading, listing: Listing) -> Operation[Sequence[StoredCheckpoint]]:
     """Read the next checkpoints of a listing, and note how far it has come."""
-    found: Sequence[StoredCheckpoint] = yield Transaction(_next_page(reading, listing), read_only=True)
+    # Only what was read to its end counts: a page may have to be read again.
+    going = replace(listing, threads=listing.threads[:])
+    found: Sequence[StoredCheckpoint] = yield Transaction(_next_page(reading, going), read_only=True)
+    listing.seq, listing.threads = going.seq, going.threads
+    listing.after, listing.done = going.after, going.done
     return found
 
 

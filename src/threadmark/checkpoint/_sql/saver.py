@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from threadmark._checks import duration, text
+from threadmark._db.closing import Closing
 from threadmark._db.effects import Operation
 from threadmark.checkpoint._sql import branches, leases, threads, upkeep
 from threadmark.checkpoint._sql.branches import Place
@@ -62,8 +64,12 @@ class Database(Protocol):
         """Run an operation without blocking the event loop."""
         ...
 
+    def close(self) -> None:
+        """Finish what is under way and close."""
+        ...
 
-class SqlSaver(OwnSaver):
+
+class SqlSaver(Closing, OwnSaver):
     """Keeps checkpoints in a SQL database.
 
     Args:
@@ -85,6 +91,14 @@ class SqlSaver(OwnSaver):
         self._database = database
         self._sql = statements
 
+    def close(self) -> None:
+        """Finish what is under way and close what the saver has opened. Closing twice is fine."""
+        self._database.close()
+
+    def _again(self, start: Callable[[], Operation[T]]) -> Operation[T]:
+        """Return an operation, made so that it can be started again if the database asks for that."""
+        return start()
+
     def _now(self) -> int:
         return self._options.now()
 
@@ -96,12 +110,16 @@ class SqlSaver(OwnSaver):
     def load(self, config: RunnableConfig) -> Loaded:
         """Return the checkpoint that `config` names with what later commits of the run need."""
         address = address_of(config)
-        return self._loaded(address, self._database.perform(load(self._reading(), address)))
+        return self._loaded(address, self._database.perform(self._again(lambda: self._opening(address))))
 
     async def aload(self, config: RunnableConfig) -> Loaded:
         """Async `load`."""
         address = address_of(config)
-        return self._loaded(address, await self._database.aperform(load(self._reading(), address)))
+        opened = await self._database.aperform(self._again(lambda: self._opening(address)))
+        return self._loaded(address, opened)
+
+    def _opening(self, address: Address) -> Operation[Opened]:
+        return load(self._reading(), address)
 
     def _loaded(self, address: Address, opened: Opened) -> Loaded:
         at = opened.standing
@@ -126,7 +144,7 @@ class SqlSaver(OwnSaver):
     def _listed(self, wanted: Selection) -> Iterator[CheckpointTuple]:
         pages = _Pages(wanted, self._reading())
         while pages.go_on():
-            yield from pages.taken(self._database.perform(pages.operation()))
+            yield from pages.taken(self._database.perform(self._again(pages.operation)))
 
     def alist(
         self,
@@ -142,7 +160,7 @@ class SqlSaver(OwnSaver):
     async def _alisted(self, wanted: Selection) -> AsyncIterator[CheckpointTuple]:
         pages = _Pages(wanted, self._reading())
         while pages.go_on():
-            for found in pages.taken(await self._database.aperform(pages.operation())):
+            for found in pages.taken(await self._database.aperform(self._again(pages.operation))):
                 yield found
 
     # Writing
@@ -169,10 +187,10 @@ class SqlSaver(OwnSaver):
         return await self._database.aperform(self._committing(prepared))
 
     def _look(self, address: Address, checkpoint: Checkpoint) -> Known:
-        return self._database.perform(self._known(address, checkpoint))
+        return self._database.perform(self._again(lambda: self._known(address, checkpoint)))
 
     async def _alook(self, address: Address, checkpoint: Checkpoint) -> Known:
-        return await self._database.aperform(self._known(address, checkpoint))
+        return await self._database.aperform(self._again(lambda: self._known(address, checkpoint)))
 
     def _known(self, address: Address, checkpoint: Checkpoint) -> Operation[Known]:
         memo = Memo()
@@ -185,10 +203,10 @@ class SqlSaver(OwnSaver):
     # Everything else is one operation each, which the base class names and describes.
 
     def _sync(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return self._database.perform(getattr(self, f"_{name}")(*args, **kwargs))
+        return self._database.perform(self._again(partial(getattr(self, f"_{name}"), *args, **kwargs)))
 
     async def _async(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return await self._database.aperform(getattr(self, f"_{name}")(*args, **kwargs))
+        return await self._database.aperform(self._again(partial(getattr(self, f"_{name}"), *args, **kwargs)))
 
     def _delete_thread(self, thread_id: str) -> Operation[None]:
         return upkeep.delete_thread(self._index(), thread_id_of(thread_id))

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from threadmark._db.effects import Operation
 from threadmark.checkpoint._sql.commit import Committing, commit
-from threadmark.checkpoint._sql.read import Opened, load
+from threadmark.checkpoint._sql.read import Opened
 from threadmark.checkpoint._sql.saver import SqlSaver
-from threadmark.checkpoint.address import Address, address_of
-from threadmark.checkpoint.base import Checkpoint, Head, Loaded, Prepared
+from threadmark.checkpoint.address import Address
+from threadmark.checkpoint.base import Head, Prepared
 from threadmark.checkpoint.options import History, SaverOptions
 from threadmark.checkpoint.rows import MAX_VALUE_BYTES
 from threadmark.checkpoint.serde.base import SerializerProtocol
-from threadmark.config import RunnableConfig
 from threadmark.errors import (
     InvalidArgumentError,
     MissingDependencyError,
@@ -136,65 +134,18 @@ class PostgresSaver(SqlSaver):
 
     # Reading and writing
 
-    def load(self, config: RunnableConfig) -> Loaded:
-        """Return the checkpoint that `config` names with what later commits of the run need."""
-        address = address_of(config)
-        return self._loaded(address, self._server.perform(self._opening(address)))
-
-    async def aload(self, config: RunnableConfig) -> Loaded:
-        """Async `load`."""
-        address = address_of(config)
-        return self._loaded(address, await self._server.aperform(self._opening(address)))
-
     def _opening(self, address: Address) -> Operation[Opened]:
         if address.checkpoint_id is not None:
-            return Again(lambda: load(self._reading(), address))
-        return Again(lambda: open_tip(self._reading(), address, self._names))
+            return super()._opening(address)
+        return open_tip(self._reading(), address, self._names)
+
+    def _again(self, start: Callable[[], Operation[T]]) -> Operation[T]:
+        return Again(start)
 
     def _committing(self, *prepared: Prepared) -> Operation[Head | None]:
         (one,) = prepared
         saving = _Saving(Committing(self._index(), one, self._options), self._names)
         return Again(saving.operation)
-
-    def _known(self, address: Address, checkpoint: Checkpoint) -> Operation[Any]:
-        known = super()._known
-        return Again(lambda: known(address, checkpoint))
-
-    def _sync(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return self._server.perform(self._startable(name, args, kwargs))
-
-    async def _async(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return await self._server.aperform(self._startable(name, args, kwargs))
-
-    def _startable(self, name: str, args: Any, kwargs: Any) -> Operation[Any]:
-        start: Callable[..., Operation[Any]] = getattr(self, f"_{name}")
-        return Again(lambda: start(*args, **kwargs))
-
-    # The end
-
-    def close(self) -> None:
-        """Finish what is under way and close the saver's own connections. Closing twice is fine."""
-        self._server.close()
-
-    async def aclose(self) -> None:
-        """Async `close`."""
-        await self._server.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 class AsyncPostgresSaver(PostgresSaver):

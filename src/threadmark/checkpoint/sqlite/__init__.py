@@ -9,7 +9,6 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Self
 
 from threadmark._db.sqlite import SqliteDatabase
@@ -81,27 +80,3 @@ class SqliteSaver(SqlSaver):
     async def acommit_many(self, prepared: Sequence[Prepared]) -> Head | None:
         """Async `commit_many`."""
         return await self._file.aperform(self._committing(*prepared))
-
-    def close(self) -> None:
-        """Finish what is under way and close the file. Closing twice is fine."""
-        self._file.close()
-
-    async def aclose(self) -> None:
-        """Async `close`."""
-        await self._file.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

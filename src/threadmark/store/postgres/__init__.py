@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from threadmark._checks import flag
+from threadmark._db.closing import Closing
 from threadmark._db.effects import Execute, Operation, Transaction
 from threadmark._db.worker import run_apart
 from threadmark.errors import MissingDependencyError
@@ -40,7 +41,7 @@ __all__ = ["AsyncPostgresStore", "PostgresStore"]
 T = TypeVar("T")
 
 
-class PostgresStore(RecordStore):
+class PostgresStore(Closing, RecordStore):
     """A store in a Postgres database, for sync and async callers. Close it, or use it as a context manager.
 
     Args:
@@ -144,22 +145,6 @@ class PostgresStore(RecordStore):
         """End the sweeper, finish what is under way, and close the store's own connections."""
         self._sweeper.stop()
         self._server.close()
-
-    async def aclose(self) -> None:
-        """Close without blocking the event loop."""
-        await run_apart(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
 
     def _perform(self, operation: Operation[T]) -> T:
         return self._server.perform(operation)

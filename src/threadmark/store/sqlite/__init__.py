@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Literal, Self, TypeVar
 
 from threadmark._checks import one_of
+from threadmark._db.closing import Closing
 from threadmark._db.effects import Execute, Operation
 from threadmark._db.sqlite import SqliteDatabase, Target
 from threadmark._db.worker import run_apart
@@ -26,7 +27,7 @@ __all__ = ["AsyncSqliteStore", "SqliteStore"]
 T = TypeVar("T")
 
 
-class SqliteStore(RecordStore):
+class SqliteStore(Closing, RecordStore):
     """A store in a SQLite file, for sync and async callers. Close it, or use it as a context manager.
 
     Args:
@@ -92,22 +93,6 @@ class SqliteStore(RecordStore):
         """End the sweeper, finish what is under way, and close the connections."""
         self._sweeper.stop()
         self._database.close()
-
-    async def aclose(self) -> None:
-        """Close without blocking the event loop."""
-        await run_apart(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
 
     def _perform(self, operation: Operation[T]) -> T:
         return self._database.perform(operation)
