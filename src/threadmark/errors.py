@@ -286,18 +286,24 @@ class ThreadConflictError(ThreadmarkError):
 
 
 class ThreadDeletedError(ThreadmarkError):
-    """The thread was deleted while a run was under way; the late commit was refused.
+    """The thread was deleted, or expired, while a run was under way; the late commit was refused.
 
     Attributes:
         thread_id: The thread.
+        expired: Its time to live was over; nobody deleted it.
     """
 
-    def __init__(self, thread_id: str) -> None:
+    def __init__(self, thread_id: str, expired: bool = False) -> None:
         super().__init__(
-            f"Thread {thread_id!r} was deleted (or never held the checkpoint that this write follows). "
-            f"Nothing was written; start a new run to begin afresh."
+            f"Thread {thread_id!r} expired while a run was under way: its time to live (ttl) was over. "
+            f"Nothing was written. Give threads a longer ttl, keep refresh_ttl=True, or extend this one with "
+            f"threads.update(thread_id, ttl=...)."
+            if expired
+            else f"Thread {thread_id!r} was deleted, or swept after it had expired, or never held the "
+            f"checkpoint that this write follows. Nothing was written; start a new run to begin afresh."
         )
         self.thread_id = thread_id
+        self.expired = expired
 
 
 class LeaseLostError(ThreadmarkError):

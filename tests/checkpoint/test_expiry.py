@@ -81,10 +81,14 @@ def test_a_run_on_a_thread_that_expires_cannot_commit(make: Any, clock: Clock) -
     run = Run(saver)
     run.step("c0", n=1)
     clock.now += HOUR
-    with pytest.raises(ThreadDeletedError):
+    for late in (lambda: run.step("c1", n=2), lambda: run.save(TaskWrites("t", "", [("n", 2)]))):
+        with pytest.raises(ThreadDeletedError, match="expired while a run was under way") as caught:
+            late()
+        assert caught.value.expired
+    saver.sweep()
+    with pytest.raises(ThreadDeletedError, match="deleted, or swept after it had expired") as caught:
         run.step("c1", n=2)
-    with pytest.raises(ThreadDeletedError):
-        run.save(TaskWrites("t", "", [("n", 2)]))
+    assert not caught.value.expired
 
 
 def test_a_new_thread_in_place_of_an_expired_one_starts_afresh(make: Any, clock: Clock) -> None:

@@ -25,9 +25,11 @@ from threadmark.errors import (
     StorageFormatError,
     StorageFullError,
     StorageReadOnlyError,
+    StorageUnavailableError,
     ThreadConflictError,
     ValueTooLargeError,
 )
+from threadmark.graph import START, StateGraph
 
 from .helpers import Run, config, dump, fill, shown
 
@@ -503,3 +505,17 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path,
             assert [found[2]["id"] for found in listed] == [f"c{n}" for n in range(len(items) - 1, -1, -1)]
             for n, found in enumerate(reversed(listed[1:])):
                 assert found[4] == [(f"task{n + 1}", "l", [n + 1])]
+
+
+def test_a_run_notices_that_its_file_was_deleted_before_a_node_runs(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    ran: list[str] = []
+    builder = StateGraph(dict).add_node("only", lambda state: ran.append("only"))
+    with SqliteSaver(path) as saver:
+        graph = builder.add_edge(START, "only").compile(saver)
+        graph.invoke({"count": 1}, config("a"))
+        for name in ("x.db", "x.db-wal", "x.db-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        with pytest.raises(StorageUnavailableError, match="deleted or exchanged"):
+            graph.invoke({"count": 1}, config("b"))
+    assert ran == ["only"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import resource
 import sqlite3
 import threading
 from pathlib import Path
@@ -21,6 +22,7 @@ from threadmark.errors import (
     StorageFormatError,
     StorageFullError,
     StorageReadOnlyError,
+    StorageUnavailableError,
 )
 
 MIGRATIONS = [["CREATE TABLE pair (k INTEGER PRIMARY KEY, v BLOB)"]]
@@ -292,6 +294,47 @@ def test_a_full_database_rolls_back_and_goes_on(tmp_path: Path) -> None:
     db.perform(put(2, b"x" * 100_000))
     assert db.perform(count()) == 2
     db.close()
+
+
+def test_a_file_that_may_not_grow_is_a_full_one(tmp_path: Path) -> None:
+    db = database(tmp_path / "x.db")
+    db.perform(put(1))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+        with pytest.raises(StorageFullError, match="ulimit -f"):
+            db.perform(put(2, b"x" * 1_000_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert db.perform(count()) == 1
+    db.perform(put(2, b"x" * 1_000_000))
+    db.close()
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_file_that_is_not_there_any_more_is_noticed(tmp_path: Path, exchanged: bool, reads: bool) -> None:
+    path = tmp_path / "x.db"
+    db = database(path)
+    db.perform(put(1))
+    if reads:
+        db.perform(count())
+    path.rename(tmp_path / "kept.db")
+    if exchanged:
+        with database(path) as other:
+            other.perform(put(5))
+    with pytest.raises(StorageUnavailableError, match="deleted or exchanged"):
+        db.perform(count())
+    db.close()
+    with database(path) as opened:
+        assert opened.perform(count()) == (1 if exchanged else 0)
+
+
+def test_a_missing_folder_and_a_folder_are_called_by_name(tmp_path: Path) -> None:
+    with pytest.raises(StorageReadOnlyError, match="missing does not exist"):
+        database(tmp_path / "missing" / "x.db").perform(put(1))
+    with pytest.raises(StorageReadOnlyError, match="is a folder"):
+        database(tmp_path).perform(put(1))
 
 
 def test_a_file_that_may_only_be_read_is_read(tmp_path: Path) -> None:

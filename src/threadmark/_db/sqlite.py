@@ -213,6 +213,8 @@ class _Connections:
         return found
 
     def take_reader(self) -> sqlite3.Connection:
+        # Every run begins with reading, so this is where it is noticed that the file is another.
+        self._opener.check_file()
         try:
             return self._readers.pop()
         except IndexError:

@@ -58,6 +58,18 @@ _KINDS: dict[int, tuple[type[StorageError], str]] = {
 }
 
 
+_UNWRITABLE = (
+    StorageFullError,
+    "the file could not be written: the disk is full, or a quota or a limit on the size of files (ulimit "
+    "-f) is reached; nothing was written, make room and retry",
+)
+_EXTENDED: dict[int, tuple[type[StorageError], str]] = {
+    sqlite3.SQLITE_IOERR_WRITE: _UNWRITABLE,
+    sqlite3.SQLITE_IOERR_SHMSIZE: _UNWRITABLE,
+}
+"""What an extended code says more than its primary one."""
+
+
 def translated(error: sqlite3.Error, database: str) -> StorageError:
     """Return our error for one of SQLite's.
 
@@ -66,5 +78,5 @@ def translated(error: sqlite3.Error, database: str) -> StorageError:
         database: The path, to name it in the message.
     """
     code = getattr(error, "sqlite_errorcode", None) or 0
-    kind, remedy = _KINDS.get(code & _PRIMARY, (StorageError, ""))
+    kind, remedy = _EXTENDED.get(code) or _KINDS.get(code & _PRIMARY, (StorageError, ""))
     return kind(f"{database}: {error}" + (f" ({remedy})." if remedy else "."))

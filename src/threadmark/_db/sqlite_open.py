@@ -15,7 +15,13 @@ from dataclasses import dataclass
 
 from threadmark._checks import shown
 from threadmark._db.sqlite_errors import translated
-from threadmark.errors import InvalidArgumentError, StorageBusyError, StorageFormatError
+from threadmark.errors import (
+    InvalidArgumentError,
+    StorageBusyError,
+    StorageFormatError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+)
 
 __all__ = ["MEMORY", "Opener", "opener_for"]
 
@@ -47,6 +53,7 @@ class Opener:
     shared: bool
     given: sqlite3.Connection | None = None
     _ready: bool = False
+    _file: tuple[str, tuple[int, int]] | None = None
 
     @property
     def in_memory(self) -> bool:
@@ -61,15 +68,34 @@ class Opener:
         """Open a connection that cannot write."""
         return self._opened("PRAGMA query_only = ON")
 
+    def check_file(self) -> None:
+        """Make sure that the file is still the one that was opened first: what is written to a file that was
+        deleted, or exchanged for another, is lost.
+
+        Raises:
+            StorageUnavailableError: It is not.
+        """
+        if self._file is None:
+            return
+        path, known = self._file
+        if _identity(path) != known:
+            raise StorageUnavailableError(
+                f"{path} was deleted or exchanged for another file while it was open. Close what has it "
+                f"open, and open it again."
+            )
+
     def _opened(self, pragma: str) -> sqlite3.Connection:
+        self.check_file()
         try:
             connection = self.given or self._connect()
         except sqlite3.Error as error:
+            _explain_missing(self.name)
             raise translated(error, self.name) from error
         try:
             # Two threads may both get here; preparing twice is harmless.
             if not self._ready:
                 self._prepare(connection)
+                self._file = None if self.in_memory else _file_of(connection)
                 self._ready = True
             if not self.in_memory:
                 connection.execute(pragma)
@@ -149,6 +175,37 @@ class Opener:
                 if not busy or time.monotonic() > deadline:
                     raise
                 time.sleep(_RETRY_SECONDS)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from all others, `None` if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _file_of(connection: sqlite3.Connection) -> tuple[str, tuple[int, int]] | None:
+    """Return the path of the file that a connection has open, and its identity."""
+    path = next((row[2] for row in connection.execute("PRAGMA database_list") if row[1] == "main"), "")
+    identity = _identity(path) if path else None
+    return None if identity is None else (path, identity)
+
+
+def _explain_missing(name: str) -> None:
+    """Say why a file cannot be opened, if that is easy to see.
+
+    Raises:
+        StorageReadOnlyError: Its folder is missing, or it is a folder itself.
+    """
+    if name.startswith("file:"):
+        return
+    folder = os.path.dirname(os.path.abspath(name))
+    if not os.path.isdir(folder):
+        raise StorageReadOnlyError(f"{name}: the folder {folder} does not exist. Create it first.")
+    if os.path.isdir(name):
+        raise StorageReadOnlyError(f"{name} is a folder. Name a file in it.")
 
 
 def opener_for(

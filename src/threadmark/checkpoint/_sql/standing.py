@@ -52,6 +52,11 @@ class Standing(NamedTuple):
         """The thread's birth mark."""
         return None if self.thread is None else str(self.thread)
 
+    @property
+    def gone(self) -> str | None:
+        """The birth mark of a thread that has expired and was not swept yet."""
+        return None if self.expired is None else str(self.expired)
+
 
 def find_standing(sql: Statements, thread_id: str, ns: str, branch: str, now: int) -> Operation[Standing]:
     """Look up where a thread stands."""
@@ -75,7 +80,7 @@ def check_head(commit: EncodedCommit, at: Standing) -> None:
     if head is None:
         return
     if head.incarnation is not None and head.incarnation != at.incarnation:
-        raise ThreadDeletedError(commit.thread_id)
+        raise ThreadDeletedError(commit.thread_id, head.incarnation == at.gone)
     if commit.checkpoint_id is not None and head.checkpoint_id != at.tip:
         raise ThreadConflictError(commit.thread_id, commit.ns, head.checkpoint_id, at.tip)
 
@@ -111,7 +116,7 @@ def number_of(sql: Statements, commit: EncodedCommit, at: Standing, checkpoint_i
     if checkpoint_id == at.tip and at.seq is not None:
         return at.seq
     if at.thread is None:
-        raise ThreadDeletedError(commit.thread_id)
+        raise ThreadDeletedError(commit.thread_id, at.expired is not None)
     space = at.space
     if space is None:
         space = yield from space_of(sql, at.thread, commit.ns)

@@ -252,8 +252,11 @@ class InMemorySaver(Tending, Branching, Indexing):
         space = thread.get(commit.ns) if thread is not None else None
         head = commit.head
         expected = head.incarnation if head is not None else None
+        # A thread that has expired is still there until it is swept.
+        left = self.storage.get(commit.thread_id) if thread is None else None
         if expected is not None and (thread is None or thread.incarnation != expected):
-            raise ThreadDeletedError(commit.thread_id)
+            gone = left is not None and left.incarnation == expected
+            raise ThreadDeletedError(commit.thread_id, gone)
         if head is not None and commit.checkpoint_id is not None:
             tip = space.heads.get(commit.branch) if space is not None else None
             if tip != head.checkpoint_id:
@@ -262,7 +265,7 @@ class InMemorySaver(Tending, Branching, Indexing):
             raise LeaseLostError(commit.thread_id)
         for needed in (commit.parent_id, commit.base_id):
             if needed is not None and (space is None or needed not in space):
-                raise ThreadDeletedError(commit.thread_id)
+                raise ThreadDeletedError(commit.thread_id, left is not None)
 
     def _save_writes(self, commit: EncodedCommit) -> None:
         if not commit.writes or commit.parent_id is None:
