@@ -1,12 +1,13 @@
 """Measures the serializer beside LangGraph's: encoding, decoding, and the bytes that a value takes.
 
-Both run in this process and take turns; the figures are medians of one value's time. Without LangGraph
-here, its column stays empty. `python -m bench.serde` prints the table alone.
+Both run in this process and take turns; the figures are medians of one value's time on the processor.
+Without LangGraph here, its column stays empty. `python -m bench.serde` prints the table alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib
 import logging
 import random
@@ -72,10 +73,22 @@ def cases() -> Iterator[Case]:
         f"key {n}": {"id": n, "text": TEXT[:40], "path": [n, n + 1], "more": {"score": n / 4, "none": None}}
         for n in range(100)
     }
+    deep: Any = {"leaf": TEXT[:20]}
+    for n in range(60):
+        deep = {"level": n, "inside": [deep]}
     scores = {f"key {n}": {"scores": [dice.random() for _ in range(5)], "at": 1.7e9 + n} for n in range(100)}
     yield Case("A short text", "pavaneeshwar", SAME)
+    yield Case("A long text", TEXT * 100, SAME)
+    yield Case("Bytes", bytes(range(256)) * 100, SAME)
+    yield Case("A dict of one key", {"step": 1}, SAME)
+    yield Case("A dict of three floats", {"x": 0.25, "y": dice.random(), "z": dice.random()}, SAME)
     yield Case("A small dict", state, SAME)
     yield Case("100 nested dicts", nested, SAME)
+    yield Case("Lists and dicts 120 deep", deep, SAME)
+    yield Case("A list of 1,000 texts", [f"{TEXT[:30]}{n}" for n in range(1000)], SAME)
+    yield Case("A list of 1,000 Polish texts", [f"Zażółć gęślą jaźń {n}" for n in range(1000)], SAME)
+    yield Case("A list of 10,000 integers", list(range(10_000)), SAME)
+    yield Case("A list of 10,000 random floats", [dice.random() for _ in range(10_000)], SAME)
     yield Case("100 nested dicts of random floats", scores, SAME)
     yield Case("A dict of 1,000 integer keys", {n: str(n) for n in range(1000)}, SAME)
     yield Case("A chat of 1,000 messages", chat, 0.5)
@@ -113,20 +126,24 @@ def bound(function: Callable[[Any], Any], argument: Any) -> Callable[[], Any]:
 
 def in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Let the sides take turns, and return the median time of one call of each, in seconds."""
+    # What else is in this process must not be looked through on one side's account.
+    gc.collect()
+    gc.freeze()
     counts = {name: max(1, int(SECONDS_A_TURN / seconds(call, 3))) for name, call in calls.items()}
     seen: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             seen[name].append(seconds(call, counts[name]))
+    gc.unfreeze()
     return {name: statistics.median(times) for name, times in seen.items()}
 
 
 def seconds(call: Callable[[], Any], count: int) -> float:
     """Return how long one of several calls takes."""
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(count):
         call()
-    return (time.perf_counter() - start) / count
+    return (time.process_time() - start) / count
 
 
 def peer_serializer() -> Any:

@@ -11,6 +11,8 @@ import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from ormsgpack import packb
+
 from threadmark._checks import flag, text, wrong
 from threadmark.checkpoint.serde import arrays, classes, containers, messages, peer, times, values
 from threadmark.checkpoint.serde.base import Encoded, Row
@@ -159,6 +161,11 @@ class JsonPlusSerializer:
         if obj is None:
             return "null", b""
         cls = type(obj)
+        if cls is str:
+            try:
+                return "msgpack", packb(obj)
+            except TypeError:
+                pass  # It has lone surrogates.
         if cls is bytes:
             return "bytes", obj
         if cls is bytearray:
@@ -187,10 +194,10 @@ class JsonPlusSerializer:
         tag, content = data
         if tag == "msgpack":
             return self._unpack(content)
+        if tag == "bytes":
+            return content if type(content) is bytes else bytes(content)
         if tag == "null":
             return None
-        if tag == "bytes":
-            return bytes(content)
         if tag == "bytearray":
             return bytearray(content)
         if tag == "json":

@@ -88,13 +88,15 @@ def _containers(value: Any, most: float = math.inf) -> list[Any] | None:
 
     Args:
         value: The value.
-        most: Return `None` when there are more.
+        most: Return `None` when there are more, or seem to be.
     """
     found = {id(value): value}
     todo = [value]
     while todo:
         item = todo.pop()
-        parts = item if type(item) is list else item.values() if type(item) is dict else ()
+        parts: Collection[Any] = item if type(item) is list else item.values() if type(item) is dict else ()
+        if len(parts) > most and type(next(iter(parts))) in _INSIDE:
+            return None
         if _are_numbers(parts) or _SCALARS.issuperset(map(type, parts)):
             continue
         for part in parts:
