@@ -50,6 +50,47 @@ async def writes_ahead(face: Face) -> None:
 
 
 @CHECKS
+async def in_line(face: Face) -> None:
+    """commit_many saves commits that follow each other as commit does one by one"""
+    chain = await started(face)
+    await chain.add({"n": 0, "l": []})
+    wanted = {}
+    for size in (1, 2, 7, 3):
+        line = []
+        for n in range(size):
+            value = [*chain.values["l"][n % 5 == 4 :], n]
+            kept: dict[str, Kept] = {"l": [(n % 5 == 4, len(value) - 1 + (n % 5 == 4)), 1]} if n % 3 else {}
+            before, task = chain.tip, TaskWrites(f"task {n}", "path", [("l", n)])
+            changes = {"l": value, "n": n, **({"once": n} if n % 2 else {})}
+            cleared = ["once"] if "once" in chain.values and not n % 2 else []
+            saved, prepared = chain.get_in_line(changes, cleared=cleared, writes=[task], kept=kept)
+            line.append(prepared)
+            wanted[saved] = (before, dict(chain.values), [(f"task {n}", "l", n)])
+        assert await face.call("commit_many", line) == chain.head
+    for saved, (before, values, writes) in wanted.items():
+        found = await chain.read(saved)
+        assert found.parent_config == at("t", "", before)
+        assert found.checkpoint["channel_values"] == values
+        assert (await chain.read(before)).pending_writes == writes
+    assert (await chain.read()).checkpoint["id"] == chain.tip
+
+
+@CHECKS
+async def conflict_in_line(face: Face) -> None:
+    """Of commits that are saved by commit_many, nothing is left if the head is not the one of the first"""
+    await (await started(face)).add({"n": 0})
+    winner, loser = await started(face), await started(face)
+    loser.name = "loser"
+    won = await winner.add({"n": 1})
+    line = [loser.get_in_line({"n": n})[1] for n in range(3)]
+    with raises(ThreadConflictError) as lost:
+        await face.call("commit_many", line)
+    assert lost.error.found == won
+    assert await winner.stored() == {"n": 1}
+    assert len(await face.call("list", at("t"))) == 2
+
+
+@CHECKS
 async def conflict(face: Face) -> None:
     """Of two runs that start from one head, the second to commit is refused, and the first stands"""
     await (await started(face)).add({"n": 0})

@@ -162,23 +162,55 @@ class Chain:
         if self.classic:
             await self.face.call("put", at(self.thread_id, self.ns, self.tip), saved, about, new)
         else:
-            work = Commit(
-                self.thread_id,
-                self.ns,
-                self.tip,
-                saved,
-                about,
-                new,
-                writes,
-                self.head,
-                kept or {},
-                cleared,
-                memo=self.memo,
-                **more,
-            )
+            work = self.work(saved, about, new, writes, kept, cleared, **more)
             self.head = await self.face.call("commit", self.face.saver.prepare(work))
         self.tip = saved["id"]
         return saved["id"]
+
+    def work(
+        self,
+        saved: Checkpoint,
+        about: Any,
+        new: dict[str, Any],
+        writes: Sequence[TaskWrites] = (),
+        kept: Mapping[str, Kept] | None = None,
+        cleared: Sequence[str] = (),
+        **more: Any,
+    ) -> Commit:
+        """Return the commit of a checkpoint that follows the tip."""
+        return Commit(
+            self.thread_id,
+            self.ns,
+            self.tip,
+            saved,
+            about,
+            new,
+            writes,
+            self.head,
+            kept or {},
+            cleared,
+            memo=self.memo,
+            **more,
+        )
+
+    def get_in_line(
+        self,
+        changes: Mapping[str, Any],
+        *,
+        cleared: Sequence[str] = (),
+        writes: Sequence[TaskWrites] = (),
+        kept: Mapping[str, Kept] | None = None,
+    ) -> tuple[str, Any]:
+        """Prepare one more checkpoint, as a run does that does not wait for it; return its id and what was
+        prepared.
+        """
+        saved, new = self.next(changes, cleared)
+        about: Any = {"step": self.count}
+        prepared = self.face.saver.prepare(self.work(saved, about, new, writes, kept, cleared))
+        self.tip = saved["id"]
+        if self.head is not None:
+            self.head = Head(self.head.incarnation, saved["id"], self.head.branch)
+        return saved["id"], prepared
 
     async def save(self, *writes: TaskWrites) -> None:
         """Save writes of tasks that ran from the tip."""
