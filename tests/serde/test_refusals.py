@@ -36,7 +36,7 @@ def refused(serde: JsonPlusSerializer, value: Any) -> SerializationError:
     [
         fn, len, sys, threading.Lock(), io.StringIO(), open, (x for x in ()), fn.__code__, {}.keys(),
         memoryview(b"x"), object.__init__, type(sys)("m"), slice(fn), collections.defaultdict(fn),
-        collections.ChainMap(), io.BytesIO, super(t.Point, t.Point(1)),
+        collections.ChainMap(), io.BytesIO, super(t.Point, t.Point(1)), object(),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip

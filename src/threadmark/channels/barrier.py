@@ -44,7 +44,9 @@ class NamedBarrierValue(BaseChannel[Any]):
         before = len(self.seen)
         for name in values:
             if name not in self.names:
-                raise InvalidUpdateError(f"{name!r} is not one of {sorted(self.names)} that join waits for.")
+                raise InvalidUpdateError(
+                    f"{name!r} is not one of {sorted(self.names)} that the join waits for."
+                )
             self.seen.add(name)
         if len(self.seen) == len(self.names):
             self.value = None

@@ -201,7 +201,9 @@ def _checked_text(value: Any, longest: int) -> str:
     if not isinstance(value, str):
         raise InvalidArgumentError(f"An id or name is a text, not {shown(value)}.")
     if len(value) > longest:
-        raise InvalidArgumentError(f"An id or name of {len(value)} characters is over {longest}.")
+        raise InvalidArgumentError(
+            f"An id or name of {len(value)} characters is over {longest}. Shorten it, as by hashing."
+        )
     if "\x00" in value or not _encodable(value):
         raise InvalidArgumentError(
             f"{shown(value)} cannot be an id or name: it holds NUL or a lone surrogate, which databases "

@@ -121,7 +121,9 @@ def schema_of(schema: Any) -> Schema:
         if key in RESERVED:
             raise GraphError(f"The state key {key!r} is a reserved name. Call it something else.")
         if key.startswith(("branch:to:", "join:")):
-            raise GraphError(f"The state key {key!r} looks like one of the engine. Leave out the colon.")
+            raise GraphError(
+                f"The state key {key!r} looks like a channel of the engine. Leave out the colon."
+            )
         found = channel_of(key, annotation)
         if isinstance(found, BaseChannel):
             channels[key] = found

@@ -304,7 +304,9 @@ def start_with_command(run: Run, command: Command[Any]) -> Steps:
         raise UnknownInterruptError([], [])
     command_writes(run.plan, command)
     if command.update is None and not command.goto:
-        raise EmptyInputError("The command holds neither an update nor a goto, and the thread is empty.")
+        raise EmptyInputError(
+            "The command holds neither an update nor a goto, and the thread is empty. Pass an input."
+        )
     yield from enter(run, command)
 
 

@@ -49,9 +49,11 @@ def update_state(
     if not listed or not all(isinstance(step, Sequence) and not isinstance(step, str) for step in supersteps):
         raise wrong("supersteps", supersteps, "a list of lists of StateUpdate")
     if not supersteps:
-        raise InvalidArgumentError("No supersteps were given.")
+        raise InvalidArgumentError("No supersteps were given. Pass at least one list of StateUpdate.")
     if not all(supersteps):
-        raise InvalidArgumentError("A superstep holds no updates.")
+        raise InvalidArgumentError(
+            "A superstep holds no updates. Leave it out, or pass StateUpdate(None) to copy the checkpoint."
+        )
     graph = owner(graph, config["configurable"].get("checkpoint_ns") or "")
     for update in (update for updates in supersteps for update in updates):
         check_update(update)

@@ -729,5 +729,7 @@ def config_for_each(inputs: Sequence[Any], config: Any) -> list[RunnableConfig |
         same: RunnableConfig | None = config  # type: ignore[assignment]
         return [same] * len(inputs)
     if len(config) != len(inputs):
-        raise InvalidArgumentError(f"{len(inputs)} inputs, but {len(config)} configs.")
+        raise InvalidArgumentError(
+            f"{len(inputs)} inputs, but {len(config)} configs. Pass one for each input, or one dict for all."
+        )
     return list(config)

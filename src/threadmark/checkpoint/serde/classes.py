@@ -69,6 +69,11 @@ def find_encoder(cls: type, known: KnownTypes) -> Encoder:
     """
     if issubclass(cls, type):
         return encode_class
+    if cls is object:
+        raise SerializationError(
+            "A bare object() is equal to nothing but itself, and would come back as another one. Mark "
+            "things with a text or a member of an enum"
+        )
     kind = kind_of(cls)
     if not _can_keep(cls, kind):
         raise SerializationError(
