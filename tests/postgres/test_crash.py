@@ -19,6 +19,7 @@ from threadmark.checkpoint.postgres import PostgresSaver
 from threadmark.graph import END, START, StateGraph
 
 from .server import Server, fresh
+from .test_locks import all_at_once
 
 
 class State(TypedDict):
@@ -159,11 +160,4 @@ def _setup(uri: str, schema: str, gate: Any) -> None:
 
 def test_ten_processes_set_up_at_once(uri: str) -> None:
     schema = fresh()
-    context = multiprocessing.get_context("spawn")
-    gate = context.Barrier(10)
-    workers = [context.Process(target=_setup, args=(uri, schema, gate)) for _ in range(10)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    assert [worker.exitcode for worker in workers] == [0] * 10
+    all_at_once(_setup, uri, [schema] * 10)

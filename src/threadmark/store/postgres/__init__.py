@@ -111,11 +111,11 @@ class PostgresStore(Closing, RecordStore):
         Raises:
             StorageFormatError: The tables were made by a later release.
         """
-        self._perform(self._setup())
+        self._perform(Again(self._setup))
 
     async def asetup(self) -> None:
         """Async `setup`."""
-        await self._aperform(self._setup())
+        await self._aperform(Again(self._setup))
 
     def _setup(self) -> Operation[None]:
         yield from migrate(self._names, "store", sql.MIGRATIONS)
@@ -128,8 +128,12 @@ class PostgresStore(Closing, RecordStore):
     def _index_vectors(self, space: Space) -> Operation[None]:
         """Create the index for vectors of this size, without keeping writers waiting for long."""
         index = self._names.table(space.sql.index)
-        if (yield Execute(sql.HAS_INDEX, (index,)))[0][0] is not None:
-            return
+        found = yield Execute(sql.FIND_INDEX, (index,))
+        if found and any(found[0]):
+            return  # It is there, or somebody else is making it.
+        if found:
+            # Whoever was making it died.
+            yield Once(f"DROP INDEX CONCURRENTLY IF EXISTS {index}")
         filled = yield Execute(self._names.worded(sql.HAS_VECTORS), (space.dims,))
         text = self._names.worded(space.sql.create_index)
         if filled[0][0]:

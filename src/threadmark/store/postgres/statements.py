@@ -168,7 +168,13 @@ MATCHING: Final = f"""
 """
 
 HAS_VECTORS: Final = "SELECT EXISTS (SELECT 1 FROM tm_vectors WHERE dims = $1)"
-HAS_INDEX: Final = "SELECT to_regclass($1)::text"
+# Whether it can be used, and whether it is being made.
+FIND_INDEX: Final = """
+    SELECT i.indisvalid, EXISTS (
+        SELECT 1 FROM pg_catalog.pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid
+    )
+    FROM pg_catalog.pg_index i WHERE i.indexrelid = to_regclass($1)
+"""
 
 _OPERATORS: Final = {"ip": "<#>", "l2": "<->"}
 _LARGEST_VECTOR = 2_000
