@@ -1,4 +1,4 @@
-"""Files with something of everything in them, ways to damage them, and everything that can be done with them."""
+"""A file with something of everything in it, ways to damage it, and everything that can be done with it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import operator
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import ormsgpack
 
 from threadmark.channels.kept import appended
-from threadmark.constants import END, START
-from threadmark.graph import StateGraph
 from threadmark.checkpoint.serde.jsonplus import JsonPlusSerializer
+from threadmark.constants import END, START
+from threadmark.errors import ThreadmarkError
+from threadmark.graph import StateGraph
 from threadmark.types import Command, Interrupt, Send, interrupt
 
+NAMES = ("done", "paused", "forked", "failed")
+"""The threads. Their numbers begin with 1."""
 TABLES = (
     "tm_threads",
     "tm_heads",
@@ -105,10 +109,8 @@ def fill(saver: Any) -> None:
     old = list(graph.get_state_history(at("forked")))[-3]
     graph.invoke(None, old.config)
     graph.create_branch(old.config, "named")
-    try:
+    with suppress(ExpectedError):
         graph.invoke({"log": ["in"], "fail": True}, at("failed"))
-    except ExpectedError:
-        pass
     saver.take_lease("done", "token", timedelta(hours=1))
 
 
@@ -150,6 +152,19 @@ def uses(saver: Any, name: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "delete", lambda: saver.delete_thread(name)
 
 
+def hurt(saver: Any, name: str) -> list[str]:
+    """Do everything with a thread; return what raised something else than an error of ours."""
+    found = []
+    for what, use in uses(saver, name):
+        try:
+            use()
+        except (ThreadmarkError, ExpectedError):
+            continue
+        except Exception as error:
+            found.append(f"{what}: {error!r}")
+    return found
+
+
 def walk(listing: Callable[..., Any]) -> int:
     """Walk through all pages of a listing."""
     count, cursor = 0, None
@@ -169,6 +184,7 @@ VALUES: tuple[Any, ...] = (
     0,
     -1,
     2**62,
+    2**63 - 1,
     -(2**63),
     1.5,
     float("inf"),
@@ -204,6 +220,12 @@ class Wound(NamedTuple):
     row: tuple[Any, ...]
     value: Any
 
+    @property
+    def thread_id(self) -> str:
+        """The thread that it hits."""
+        number = self.row[3 if self.table == "tm_labels" else 0]
+        return NAMES[number - 1] if isinstance(number, int) else str(number)
+
     def inflict(self, connection: sqlite3.Connection) -> bool:
         """Do it; tell whether the table took it."""
         names = columns(connection, self.table)
@@ -227,9 +249,7 @@ def columns(connection: sqlite3.Connection, table: str) -> list[str]:
 def loosen(connection: sqlite3.Connection) -> None:
     """Let the tables take null everywhere."""
     connection.execute("PRAGMA writable_schema = ON")
-    connection.execute(
-        "UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '') WHERE type = 'table' AND name LIKE 'tm_%'"
-    )
+    connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '') WHERE type = 'table'")
     connection.execute("PRAGMA writable_schema = RESET")
     connection.commit()
 
@@ -249,8 +269,7 @@ HOSTILE_PARTS: tuple[Any, ...] = (None, -1, 10**9, "x", 1.5, True, [], {}, [[1]]
 
 def twisted(value: Any) -> Iterator[Any]:
     """Yield copies of a structure in each of which one part is another."""
-    for part in HOSTILE_PARTS:
-        yield part
+    yield from HOSTILE_PARTS
     if isinstance(value, list):
         for i, inner in enumerate(value):
             for new in twisted(inner):

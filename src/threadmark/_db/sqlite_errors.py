@@ -51,11 +51,22 @@ _KINDS: dict[int, tuple[type[StorageError], str]] = {
         StorageCorruptError,
         "the file is damaged; restore a backup, or run 'sqlite3 FILE .recover'",
     ),
+    sqlite3.SQLITE_CONSTRAINT: (
+        StorageCorruptError,
+        "a row is there that contradicts others; restore a backup, or delete what it belongs to",
+    ),
+    sqlite3.SQLITE_MISMATCH: (
+        StorageCorruptError,
+        "a column holds what it should not; restore a backup, or delete what it belongs to",
+    ),
     sqlite3.SQLITE_NOTADB: (
         StorageFormatError,
         "the file is not a SQLite database; use another path",
     ),
 }
+
+_DAMAGED_TEXTS = ("Could not decode to UTF-8", "malformed JSON")
+"""What is said of a column whose content is none, with a code that says nothing, or with none at all."""
 
 
 _UNWRITABLE = (
@@ -78,5 +89,7 @@ def translated(error: sqlite3.Error, database: str) -> StorageError:
         database: The path, to name it in the message.
     """
     code = getattr(error, "sqlite_errorcode", None) or 0
+    if str(error).startswith(_DAMAGED_TEXTS):
+        code = sqlite3.SQLITE_CORRUPT
     kind, remedy = _EXTENDED.get(code) or _KINDS.get(code & _PRIMARY, (StorageError, ""))
     return kind(f"{database}: {error}" + (f" ({remedy})." if remedy else "."))

@@ -257,11 +257,12 @@ def take_chunks(source: Source, logs: Logs, spaces: Mapping[int, str], rows: Ite
         if source.rows.seals:
             row = log_row(source.thread_id, spaces[space], channel, log, start)
             tag, data = source.rows.open(row, (tag, data))
-        _, content = source.rows.plain((tag, data))
+        if tag != "msgpack":
+            _, data = source.rows.plain((tag, data))
         if sizes is None and count == 1:
-            items.append(content)
+            items.append(data)
         else:
-            items += _split(content, count, sizes, source.thread_id)
+            items += _split(data, count, sizes, source.thread_id)
         last, end = key, start + count
 
 

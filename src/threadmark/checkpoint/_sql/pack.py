@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from threadmark.checkpoint._sql.shapes import damaged
@@ -147,31 +148,27 @@ def _are_versions(versions: dict[Any, Any]) -> bool:
 def _unpacked_compact(
     checkpoint_id: str, v: Any, ts: Any, short: Any, channels: Any, nodes: Any, updated: Any
 ) -> Checkpoint | None:
-    if type(short) is not list or not _are_texts(short) or type(nodes) is not dict or not _are_texts(nodes):
+    if type(short) is not list or type(channels) is not dict or type(nodes) is not dict:
         return None
-    count = len(short)
-    if not _are_placed(channels, count) or not all(_are_placed(seen, count) for seen in nodes.values()):
+    if not {dict}.issuperset(map(type, nodes.values())):
         return None
-    versions = [expand(text) for text in short]
-    return {  # type: ignore[return-value]
-        "v": v,
-        "ts": ts,
-        "id": checkpoint_id,
-        "channel_versions": {c: versions[i] for c, i in channels.items()},
-        "versions_seen": {node: {c: versions[i] for c, i in seen.items()} for node, seen in nodes.items()},
-        "updated_channels": updated,
-    }
-
-
-def _are_placed(places: Any, count: int) -> bool:
-    """Tell whether something says of channels which of so many versions they have."""
-    if type(places) is not dict or not _are_texts(places):
-        return False
-    if not places:
-        return True
-    return (
-        set(map(type, places.values())) == {int} and 0 <= min(places.values()) <= max(places.values()) < count
-    )
+    if not _are_texts(chain(short, channels, nodes, *nodes.values())):
+        return None
+    versions = dict(enumerate(map(expand, short)))
+    try:
+        return {  # type: ignore[return-value]
+            "v": v,
+            "ts": ts,
+            "id": checkpoint_id,
+            "channel_versions": {c: versions[i] for c, i in channels.items()},
+            "versions_seen": {
+                node: {c: versions[i] for c, i in seen.items()} for node, seen in nodes.items()
+            },
+            "updated_channels": updated,
+        }
+    except (KeyError, TypeError):
+        # What should be a place among the versions is none of them.
+        return None
 
 
 def _are_texts(found: Iterable[Any]) -> bool:

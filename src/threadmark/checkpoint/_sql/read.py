@@ -6,7 +6,7 @@ What belongs together is read in one read-only transaction. Nothing is held betw
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -15,7 +15,14 @@ from threadmark._db.effects import Row as Found
 from threadmark.checkpoint._sql.lists import Logs, Slices, Source, load_logs, read_slices
 from threadmark.checkpoint._sql.pack import shorten, unpacked
 from threadmark.checkpoint._sql.shapes import CHECKPOINT, LISTED, SEQ, THREAD, VALUE, WRITE, damaged
-from threadmark.checkpoint._sql.standing import Standing, find_standing, refuse_lost_head, space_of
+from threadmark.checkpoint._sql.standing import (
+    Standing,
+    find_standing,
+    gone_tip,
+    refuse_gone_tips,
+    refuse_lost_head,
+    space_of,
+)
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint.address import MAIN, Address, Selection, matches
 from threadmark.checkpoint.decode import StoredCheckpoint, StoredWrite, gone_value
@@ -106,12 +113,7 @@ def _load(reading: Reading, address: Address) -> Operation[Opened]:
         return Opened(at, None, Memo())
     rows = CHECKPOINT.of((yield Execute(sql.get_checkpoint, (at.thread, seq))), address.thread_id)
     if not rows or (rows[0][2], rows[0][3]) != (address.ns, address.checkpoint_id or at.tip):
-        raise StorageCorruptError(
-            f"A branch of thread {address.thread_id!r} ends with a checkpoint that is gone.",
-            thread_id=address.thread_id,
-            table="tm_checkpoints",
-            checkpoint_id=address.checkpoint_id or at.tip,
-        )
+        raise gone_tip(address.thread_id, address.checkpoint_id or at.tip)
     found = bare(reading, address.thread_id, rows[0])
     (stored,), slices = yield from _complete(reading, at.thread, address.thread_id, [found])
     return Opened(at, stored, _memo(stored, slices[0]))
@@ -175,6 +177,7 @@ def _next_page(reading: Reading, listing: Listing) -> Operation[Sequence[StoredC
         return []
     thread, thread_id = listing.threads[0]
     if listing.seq is None:
+        yield from refuse_gone_tips(reading.sql, thread, thread_id, listing.wanted.ns)
         listing.seq = yield from _first_seq(reading, listing.wanted, thread)
     wanted = listing.wanted
     found = yield Execute(
@@ -267,7 +270,7 @@ def _complete(
         The checkpoints, and where the lists of each are.
     """
     values = yield from _values(reading, thread, thread_id, bare)
-    slices = [_slices(reading, thread_id, each, values) for each in bare]
+    slices = [_slices(reading, thread_id, each, found) for each, found in zip(bare, values, strict=True)]
     wanted: dict[tuple[int, str, str], list[Slice[str]]] = {}
     for each, where in zip(bare, slices, strict=True):
         for channel, pieces in where.items():
@@ -283,39 +286,39 @@ def _complete(
             each.parent_id,
             each.checkpoint,
             each.metadata,
-            _put_together(reading, thread_id, each, values, where),
+            _put_together(reading, thread_id, each, found, where),
             writes.get(each.seq, []),
         )
-        for each, where in zip(bare, slices, strict=True)
+        for each, found, where in zip(bare, values, slices, strict=True)
     ]
     return stored, slices
 
 
-ValueKey = tuple[int, str, str]
-Values = dict[ValueKey, tuple[bool, Encoded]]
+Values = dict[str, tuple[bool, Encoded]]
+"""By channel: whether it is a list, and the data of its row."""
 
 
-def _values(reading: Reading, thread: int, thread_id: str, bare: Iterable[Bare]) -> Operation[Values]:
-    wanted = {
-        (each.space, shorten(version), channel)
+def _values(reading: Reading, thread: int, thread_id: str, bare: Sequence[Bare]) -> Operation[list[Values]]:
+    named = [
+        {c: (each.space, shorten(v), c) for c, v in each.checkpoint["channel_versions"].items()}
         for each in bare
-        for channel, version in each.checkpoint["channel_versions"].items()
-    }
+    ]
+    wanted = {key for keys in named for key in keys.values()}
     if not wanted:
-        return {}
+        return [{} for _ in bare]
     rows = yield Execute(reading.sql.get_values, (json.dumps(sorted(wanted)), thread))
-    VALUE.of(rows, thread_id)
-    return {
+    stored = {
         (space, version, channel): (bool(sliced), (tag, data))
-        for space, version, channel, sliced, tag, data in rows
+        for space, version, channel, sliced, tag, data in VALUE.of(rows, thread_id)
     }
+    return [{c: stored[key] for c, key in keys.items() if key in stored} for keys in named]
 
 
 def _slices(reading: Reading, thread_id: str, each: Bare, values: Values) -> dict[str, Slices]:
     found = {}
-    for channel, version in each.checkpoint["channel_versions"].items():
-        sliced, data = values.get((each.space, shorten(version), channel), (False, None))
-        if sliced and data is not None:
+    for channel, (sliced, data) in values.items():
+        if sliced:
+            version = each.checkpoint["channel_versions"][channel]
             _, content = reading.rows.opened(value_row(thread_id, each.ns, channel, version), data)
             found[channel] = read_slices(content)
     return found
@@ -325,13 +328,11 @@ def _put_together(
     reading: Reading, thread_id: str, each: Bare, values: Values, slices: dict[str, Slices]
 ) -> dict[str, Encoded | list[bytes]]:
     found: dict[str, Encoded | list[bytes]] = {}
-    for channel, version in each.checkpoint["channel_versions"].items():
+    for channel in each.checkpoint["channel_versions"]:
         if channel in slices:
             found[channel] = reading.logs.items(each.space, channel, slices[channel], thread_id)
-            continue
-        _, data = values.get((each.space, shorten(version), channel), (False, None))
-        if data is not None:
-            found[channel] = data
+        elif channel in values:
+            found[channel] = values[channel][1]
         elif channel not in each.absent:
             raise gone_value(thread_id, channel, each.id)
     return found

@@ -19,6 +19,7 @@ __all__ = ["Shape"]
 
 LAST = 2**62
 """What is counted stays below this, so that one can always be added."""
+_FEW = 3
 _LAST_MOMENT = 60_000_000_000_000
 """In the year 3871: what lies behind was not written by a clock."""
 
@@ -61,12 +62,13 @@ class Shape:
         columns: What each may hold, in order.
     """
 
-    __slots__ = ("_columns", "_limits", "_types", "table")
+    __slots__ = ("_columns", "_kinds", "_limits", "_usual", "table")
 
     def __init__(self, table: str, columns: Mapping[str, Kind]) -> None:
         self.table = table
         self._columns = dict(columns)
-        self._types = frozenset(product(*(kind.types for kind in columns.values())))
+        self._kinds = [frozenset(kind.types) for kind in columns.values()]
+        self._usual = frozenset(product(*(kind.types for kind in columns.values())))
         self._limits = [
             (place, kind.least, kind.most)
             for place, kind in enumerate(columns.values())
@@ -83,14 +85,35 @@ class Shape:
         Raises:
             StorageCorruptError: One of them has another shape.
         """
+        if len(rows) > _FEW and self._fit_together(rows):
+            return rows
         for row in rows:
-            if tuple(map(type, row)) not in self._types:
+            if not self._fits(row):
                 raise self._refused(row, thread_id)
-            for place, least, most in self._limits:
-                value = row[place]
-                if value is not None and not least <= value <= most:
-                    raise self._refused(row, thread_id)
         return rows
+
+    def _fits(self, row: Row) -> bool:
+        if tuple(map(type, row)) not in self._usual:
+            return False
+        for place, least, most in self._limits:
+            value = row[place]
+            if value is not None and not least <= value <= most:
+                return False
+        return True
+
+    def _fit_together(self, rows: Rows) -> bool:
+        """Look at many rows column by column, which is quicker. Where a limit meets nulls, it cannot tell."""
+        columns = list(zip(*rows, strict=True))
+        for kinds, column in zip(self._kinds, columns, strict=True):
+            if not kinds.issuperset(map(type, column)):
+                return False
+        for place, least, most in self._limits:
+            column = columns[place]
+            if NoneType in self._kinds[place] and None in column:
+                return False
+            if min(column) < least or max(column) > most:
+                return False
+        return True
 
     def _refused(self, row: Row, thread_id: str | None) -> StorageCorruptError:
         values = zip(self._columns.items(), row, strict=True)
@@ -151,7 +174,7 @@ UPKEEP = Shape(
     {
         "updated": MOMENT,
         "expires": NUMBER.or_null,
-        "ttl": NUMBER.or_null,
+        "ttl": COUNT.or_null,
         "labels": TEXT.or_null,
         "metadata_tag": TEXT.or_null,
         "metadata": DATA.or_null,
@@ -188,6 +211,9 @@ LEASE = Shape("leases", {"token": TEXT, "expires": NUMBER})
 
 SPACE = Shape("heads", {"space": NUMBER})
 """Of `find_space`."""
+
+TIP = Shape("heads", {"id": TEXT})
+"""Of `find_gone_tip`."""
 
 HEAD = Shape(
     "heads", {"ns": TEXT, "branch": TEXT, "space": NUMBER, "seq": COUNT, "id": TEXT, "automatic": FLAG}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from threadmark._db.effects import Execute, Operation
-from threadmark.checkpoint._sql.shapes import HEAD, SEQ, SPACE, STANDING
+from threadmark.checkpoint._sql.shapes import HEAD, SEQ, SPACE, STANDING, TIP
 from threadmark.checkpoint._sql.statements import Statements
 from threadmark.checkpoint.address import Address
 from threadmark.checkpoint.encode import EncodedCommit
@@ -15,8 +15,10 @@ __all__ = [
     "Standing",
     "check_head",
     "find_standing",
+    "gone_tip",
     "name_tip",
     "number_of",
+    "refuse_gone_tips",
     "refuse_lost_head",
     "space_of",
 ]
@@ -59,14 +61,40 @@ class Standing(NamedTuple):
 
 
 def find_standing(sql: Statements, thread_id: str, ns: str, branch: str, now: int) -> Operation[Standing]:
-    """Look up where a thread stands."""
+    """Look up where a thread stands.
+
+    Raises:
+        StorageCorruptError: The branch ends with a checkpoint that is gone.
+    """
     rows = STANDING.of((yield Execute(sql.find_standing, (ns, branch, thread_id))), thread_id)
     if not rows:
         return Standing()
     thread, updated, status, expires, last, space, seq, tip, lost = rows[0]
     if expires is not None and expires <= now:
         return Standing(expired=thread)
+    if seq is not None and seq > (last or 0):
+        raise gone_tip(thread_id, tip)
     return Standing(thread, None, updated, status, last or 0, space, seq, tip, lost is not None)
+
+
+def gone_tip(thread_id: str, checkpoint_id: str | None) -> StorageCorruptError:
+    """Return the error for a branch that ends with a checkpoint that is not stored."""
+    return StorageCorruptError(
+        f"A branch of thread {thread_id!r} ends with checkpoint {checkpoint_id!r}, which is gone.",
+        thread_id=thread_id,
+        table="tm_checkpoints",
+        checkpoint_id=checkpoint_id,
+    )
+
+
+def refuse_gone_tips(sql: Statements, thread: int, thread_id: str, ns: str | None) -> Operation[None]:
+    """Make sure that the checkpoints are there that the branches of a thread, or of a namespace, end with.
+
+    Raises:
+        StorageCorruptError: One is not.
+    """
+    for (checkpoint_id,) in TIP.of((yield Execute(sql.find_gone_tip, (thread, ns))), thread_id):
+        raise gone_tip(thread_id, checkpoint_id)
 
 
 def check_head(commit: EncodedCommit, at: Standing) -> None:

@@ -42,6 +42,8 @@ class Statements:
     """thread, ns, branch."""
     find_lost: str
     """thread → a row if it has a checkpoint that no head leads to."""
+    find_gone_tip: str
+    """thread, ns or null → the id that a head names, if that checkpoint is not there."""
     list_heads: str
     """thread → ns, branch, space, seq, id, automatic."""
 

@@ -105,9 +105,9 @@ def relabel(index: Index, thread: int, thread_id: str) -> Operation[bool]:
 
 def forget_labels(index: Index, thread: int) -> Operation[None]:
     """Delete the labels of a thread that is about to go."""
-    rows = yield Execute(index.sql.get_upkeep, (thread,))
     try:
-        found = [(_read_labels(row[3]), row[0]) for row in UPKEEP.of(rows)]
+        rows = UPKEEP.of((yield Execute(index.sql.get_upkeep, (thread,))))
+        found = [(_read_labels(row[3]), row[0]) for row in rows]
     except StorageCorruptError:
         # Where the row does not say which they are, they are looked for: a damaged thread can go, too.
         yield Execute(index.sql.forget_labels, (thread,))

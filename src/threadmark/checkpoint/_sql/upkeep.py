@@ -26,6 +26,7 @@ from threadmark.checkpoint._sql.shapes import (
     THREAD,
     damaged,
 )
+from threadmark.checkpoint._sql.standing import gone_tip
 from threadmark.checkpoint._sql.threads import Index, forget_labels, relabel
 from threadmark.checkpoint.retention import HeadNode, Node, Plan, Rule, kept_for_runs, plan
 from threadmark.checkpoint.rows import RowCodec, value_row, write_row
@@ -158,10 +159,12 @@ def prune_rows(index: Index, thread: int, thread_id: str, decide: Decide) -> Ope
         opened = unpacked(index.rows.loads(row, (tag, body)), checkpoint_id, thread_id)
         node = Node(seq, ns, checkpoint_id, parent, created, opened.around.parents, opened.around.run_id)
         found[seq] = (node, space, opened)
-    heads = [
-        HeadNode(ns, branch, seq, bool(automatic))
-        for ns, branch, _, seq, _, automatic in HEAD.of((yield Execute(sql.list_heads, (thread,))), thread_id)
-    ]
+    heads = []
+    rows = HEAD.of((yield Execute(sql.list_heads, (thread,))), thread_id)
+    for ns, branch, _, seq, tip, automatic in rows:
+        if seq not in found:
+            raise gone_tip(thread_id, tip)
+        heads.append(HeadNode(ns, branch, seq, bool(automatic)))
     decided = decide([node for node, _, _ in found.values()], heads)
     if not decided.dropped and not decided.parents:
         return len(found)

@@ -23,7 +23,7 @@ from threadmark.checkpoint.base import (
     Loaded,
     Prepared,
 )
-from threadmark.checkpoint.decode import Shared, StoredCheckpoint, StoredWrite, decode
+from threadmark.checkpoint.decode import Shared, StoredCheckpoint, StoredWrite, decode, gone_value
 from threadmark.checkpoint.encode import EncodedCommit, Memo
 from threadmark.checkpoint.lists import ListMemo
 from threadmark.checkpoint.memory.branching import Branching
@@ -40,6 +40,7 @@ from threadmark.config import RunnableConfig
 from threadmark.errors import (
     CheckpointNotFoundError,
     LeaseLostError,
+    StorageCorruptError,
     ThreadConflictError,
     ThreadDeletedError,
 )
@@ -122,6 +123,11 @@ class InMemorySaver(Tending, Branching, Indexing):
             space = thread.get(address.ns) if thread is not None else None
             tip = space.heads.get(address.branch) if space is not None else None
             head = Head(thread.incarnation if thread is not None else None, tip, address.branch)
+            if space and not space.heads:
+                raise StorageCorruptError(
+                    f"Thread {address.thread_id!r} has checkpoints that no branch leads to.",
+                    thread_id=address.thread_id,
+                )
             stored = self._stored(address, address.checkpoint_id or tip)
             memo = self._memo(stored)
         return Loaded(decode(stored, self._codec) if stored else None, head, memo)
@@ -190,12 +196,17 @@ class InMemorySaver(Tending, Branching, Indexing):
             return None
         key = (address.thread_id, address.ns, checkpoint_id)
         checkpoint: Checkpoint = self._codec.loads(Row("checkpoint", *key), entry[0])
+        values = self._values(address, checkpoint["channel_versions"])
+        absent = space.facts[checkpoint_id].absent if space is not None else ()
+        for channel in checkpoint["channel_versions"]:
+            if channel not in values and channel not in absent:
+                raise gone_value(address.thread_id, channel, checkpoint_id)
         return StoredCheckpoint(
             *key,
             entry[2],
             checkpoint,
             self._codec.loads(Row("metadata", *key), entry[1]),
-            self._values(address, checkpoint["channel_versions"]),
+            values,
             [
                 StoredWrite(task_id, index, channel, data, path)
                 for (task_id, index), (_, channel, data, path) in self.writes.get(key, {}).items()
@@ -287,9 +298,13 @@ class InMemorySaver(Tending, Branching, Indexing):
         if space is None:
             space = thread[commit.ns] = Space()
         self._save_values(commit, space)
-        if checkpoint_id not in space:
+        around = commit.surroundings
+        if checkpoint_id in space:
+            space.facts[checkpoint_id] = space.facts[checkpoint_id]._replace(absent=around.absent)
+        else:
             thread.last += 1
-            space.facts[checkpoint_id] = Fact(thread.last, now, commit.surroundings.parents, commit.run_id)
+            fact = Fact(thread.last, now, around.parents, around.run_id, around.absent)
+            space.facts[checkpoint_id] = fact
             space.move_head(commit.branch, checkpoint_id, commit.parent_id)
         space[checkpoint_id] = (commit.body, commit.metadata, commit.parent_id)
         self._touch(thread, commit, now)

@@ -7,7 +7,7 @@ dict of blobs keeps the versions of a list as slices of shared logs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from threadmark.checkpoint.labels import About
@@ -56,12 +56,15 @@ class StoredList(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """What is known about a checkpoint beside its bytes: its place in the order, and who saved it when."""
+    """What is known about a checkpoint beside its bytes: its place in the order, who saved it when, and which
+    of its channels hold nothing.
+    """
 
     seq: int
     created: int
     parents: Mapping[str, str]
     run_id: str | None
+    absent: Sequence[str]
 
 
 class Space(dict[str, CheckpointEntry]):

@@ -179,6 +179,11 @@ STATEMENTS = Statements(
             AND NOT EXISTS (SELECT 1 FROM tm_heads h WHERE h.thread = ?1 AND h.space = c.space)
         LIMIT 1
     """,
+    find_gone_tip="""
+        SELECT h.id FROM tm_heads h WHERE h.thread = ?1 AND (?2 IS NULL OR h.ns = ?2)
+            AND NOT EXISTS (SELECT 1 FROM tm_checkpoints c WHERE c.thread = ?1 AND c.seq = h.seq)
+        LIMIT 1
+    """,
     list_heads="SELECT ns, branch, space, seq, id, automatic FROM tm_heads WHERE thread = ?",
     get_thread=f"""
         SELECT {_THREAD} FROM tm_threads t
