@@ -18,6 +18,7 @@ from threadmark._db.sqlite_errors import translated
 from threadmark.errors import (
     InvalidArgumentError,
     StorageBusyError,
+    StorageCorruptError,
     StorageFormatError,
     StorageReadOnlyError,
     StorageUnavailableError,
@@ -146,7 +147,13 @@ class Opener:
         if not connection.execute(_HAS_COMPONENTS).fetchone():
             return 0
         row = connection.execute(_GET_VERSION, (self.component,)).fetchone()
-        version = int(row[0]) if row else 0
+        version = row[0] if row else 0
+        if type(version) is not int or version < 0:
+            raise StorageCorruptError(
+                f"{self.name} does not say which version its {self.component} tables have. Restore a backup.",
+                table="threadmark_components",
+                column="version",
+            )
         if version > len(self.migrations):
             raise StorageFormatError(
                 f"{self.name} holds {self.component} tables of version {version}, and this release "
