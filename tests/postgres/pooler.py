@@ -75,6 +75,7 @@ class _Pool:
         self._names = target["user"], target["dbname"]
         self._idle: asyncio.Queue[_Server] = asyncio.Queue()
         self._clients: set[asyncio.Task[Any]] = set()
+        self.answering: set[asyncio.Task[None]] = set()
 
     async def open(self, path: str, size: int) -> asyncio.Server:
         for _ in range(size):
@@ -91,6 +92,7 @@ class _Pool:
         for client in self._clients:
             client.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
+        await asyncio.gather(*self.answering, return_exceptions=True)
         while not self._idle.empty():
             self._idle.get_nowait().writer.close()
 
@@ -151,6 +153,8 @@ class _Client:
                         continue
                     self._server = await self._pool.take()
                     self._answering = asyncio.create_task(self._answer(self._server))
+                    self._pool.answering.add(self._answering)
+                    self._answering.add_done_callback(self._pool.answering.discard)
                 kind = message[:1]
                 if kind != _FLUSH:
                     self._unfinished = kind not in (b"Q", b"S")

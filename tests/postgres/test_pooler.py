@@ -24,9 +24,9 @@ from .server import fresh
 SIZE = 3
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def pooled(uri: str) -> Iterator[str]:
-    """How to connect to the server through a pooler."""
+    """How to connect to the server through a pooler, whose connections no other test holds."""
     with pooler(uri, SIZE) as through:
         yield through
 
@@ -76,7 +76,7 @@ async def test_more_runs_than_connections_at_once(pooled: str) -> None:
 def test_each_transaction_may_have_another_connection(pooled: str) -> None:
     with psycopg.connect(pooled, autocommit=True, prepare_threshold=None) as connection:
         seen = {connection.execute("SELECT pg_backend_pid()").fetchone() for _ in range(10)}
-    assert len(seen) > 1
+    assert len(seen) == SIZE
 
 
 def test_statements_that_were_prepared_and_forgotten_are_explained(pooled: str) -> None:
