@@ -8,7 +8,8 @@ bytes in a column mean is checked where they are decoded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
+from functools import lru_cache
+from itertools import chain, product
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ __all__ = ["Shape"]
 
 LAST = 2**62
 """What is counted stays below this, so that one can always be added."""
-_FEW = 3
+_PATTERNS = 256
 _LAST_MOMENT = 60_000_000_000_000
 """In the year 3871: what lies behind was not written by a clock."""
 
@@ -62,18 +63,19 @@ class Shape:
         columns: What each may hold, in order.
     """
 
-    __slots__ = ("_columns", "_kinds", "_limits", "_usual", "table")
+    __slots__ = ("_columns", "_fit", "_limits", "_usual", "table")
 
     def __init__(self, table: str, columns: Mapping[str, Kind]) -> None:
         self.table = table
         self._columns = dict(columns)
-        self._kinds = [frozenset(kind.types) for kind in columns.values()]
         self._usual = frozenset(product(*(kind.types for kind in columns.values())))
         self._limits = [
             (place, kind.least, kind.most)
             for place, kind in enumerate(columns.values())
             if kind.least is not None
         ]
+        # Reading one thread after the other, the same few patterns come again and again.
+        self._fit = lru_cache(_PATTERNS)(self._are_usual)
 
     def of(self, rows: Rows, thread_id: str | None = None) -> Rows:
         """Return rows that have this shape.
@@ -85,35 +87,18 @@ class Shape:
         Raises:
             StorageCorruptError: One of them has another shape.
         """
-        if len(rows) > _FEW and self._fit_together(rows):
-            return rows
-        for row in rows:
-            if not self._fits(row):
-                raise self._refused(row, thread_id)
+        if not self._fit(tuple(map(type, chain.from_iterable(rows)))):
+            raise self._refused(next(r for r in rows if tuple(map(type, r)) not in self._usual), thread_id)
+        for place, least, most in self._limits:
+            for row in rows:
+                value = row[place]
+                if value is not None and not least <= value <= most:
+                    raise self._refused(row, thread_id)
         return rows
 
-    def _fits(self, row: Row) -> bool:
-        if tuple(map(type, row)) not in self._usual:
-            return False
-        for place, least, most in self._limits:
-            value = row[place]
-            if value is not None and not least <= value <= most:
-                return False
-        return True
-
-    def _fit_together(self, rows: Rows) -> bool:
-        """Look at many rows column by column, which is quicker. Where a limit meets nulls, it cannot tell."""
-        columns = list(zip(*rows, strict=True))
-        for kinds, column in zip(self._kinds, columns, strict=True):
-            if not kinds.issuperset(map(type, column)):
-                return False
-        for place, least, most in self._limits:
-            column = columns[place]
-            if NoneType in self._kinds[place] and None in column:
-                return False
-            if min(column) < least or max(column) > most:
-                return False
-        return True
+    def _are_usual(self, types: tuple[type, ...]) -> bool:
+        width = len(self._columns)
+        return all(types[i : i + width] in self._usual for i in range(0, len(types), width))
 
     def _refused(self, row: Row, thread_id: str | None) -> StorageCorruptError:
         values = zip(self._columns.items(), row, strict=True)
@@ -226,12 +211,12 @@ SEQ = Shape("checkpoints", {"seq": COUNT})
 CHECKPOINT = Shape(
     "checkpoints",
     {
-        "seq": COUNT,
+        "seq": NUMBER,
         "space": NUMBER,
         "ns": TEXT,
         "id": TEXT,
         "parent": TEXT.or_null,
-        "created": MOMENT,
+        "created": NUMBER,
         "body_tag": TEXT,
         "body": DATA,
         "metadata_tag": TEXT,
@@ -287,8 +272,8 @@ CHUNK = Shape(
         "space": NUMBER,
         "channel": TEXT,
         "log": TEXT,
-        "start": COUNT,
-        "count": COUNT,
+        "start": NUMBER,
+        "count": NUMBER,
         "sizes": DATA.or_null,
         "tag": TEXT,
         "data": DATA,
@@ -299,7 +284,9 @@ CHUNK = Shape(
 LOG_END = Shape("logs", {"count": COUNT})
 """Of `find_log_end`."""
 
-LISTED_CHUNK = Shape("logs", {"space": NUMBER, "channel": TEXT, "log": TEXT, "start": COUNT, "count": COUNT})
+LISTED_CHUNK = Shape(
+    "logs", {"space": NUMBER, "channel": TEXT, "log": TEXT, "start": NUMBER, "count": NUMBER}
+)
 """Of `list_chunks`."""
 
 SEALED_CHUNK = Shape(
