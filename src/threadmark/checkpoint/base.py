@@ -97,11 +97,11 @@ class BaseCheckpointSaver(Upkeep, Branches, Threads, Leases, Generic[V]):
         serde: The serializer. The default is `JsonPlusSerializer()`.
 
     Attributes:
-        commit_inline: Whether a `commit` is so quick that it is called where it is needed, rather than
+        commit_inline: Whether a `commit` is so quick that a run waits for it, rather than have it saved
             beside the next superstep.
-        commits_waiting: With durability "async", how many commits of a run may wait in line while others
-            are under way. More than 0 pays for a saver whose `commit_many` saves them in one go; what is
-            shown of a run then waits for the line.
+        commits_waiting: With durability "async", how many commits of supersteps that are quicker than saving
+            is may wait in line while others are under way. More than 0 pays for a saver whose `commit_many`
+            saves them in one go; what is shown of a run then waits for the line.
     """
 
     serde: SerializerProtocol

@@ -33,8 +33,8 @@ class AsyncCommitter(Committer):
                 prepared = self.prepare(work)
                 if self.outer is not None:
                     self.hold(prepared)
-                elif self.saver.commit_inline:
-                    await self.write(prepared)
+                elif self.saver.commit_inline and not self.saver.commits_waiting:
+                    await self.write(prepared)  # It waits for nothing, so that nothing can cancel it.
                 else:
                     await until_done(asyncio.ensure_future(self.write(prepared)))
             self.started = time.perf_counter()
@@ -48,7 +48,8 @@ class AsyncCommitter(Committer):
 
     async def get_in_line(self, work: Commit | TaskCommit) -> None:
         """Put a commit in line, behind those that are under way."""
-        if not self.foresees or len(self.line) >= self.saver.commits_waiting or self.ended:
+        waits = not (self.foresees and self.in_burst) or len(self.line) >= self.saver.commits_waiting
+        if waits or self.ended:
             await self.settle()
         self.line.append(self.prepare(work))
         self.foresee(work)
@@ -89,8 +90,8 @@ class AsyncCommitter(Committer):
             await self.drain()
 
     async def before_showing(self) -> None:
-        """Wait for the line: what is shown of a run is saved."""
-        if self.saver.commits_waiting:
+        """Wait for the line: what is shown of a run is saved, or in the one commit that is under way."""
+        if self.under_way is not None and (self.saver.commit_inline or self.in_burst):
             await self.drain()
 
     async def close(self) -> None:

@@ -1,11 +1,11 @@
 """How a run's commits reach its saver: in order, prepared in the run's own thread, never lost silently.
 
-With durability "async" a commit may be under way while the next superstep runs, and the one after it waits.
-Where a saver can save several in one go, a commit is waited for, unless the superstep was quicker than
-saving is: then a short line forms, and is saved as one. So a run that was overtaken learns it before its
-next node, but for a few that take no time. The run's first commit is waited for in any case. Order is
-kept, and an error surfaces before another node starts. Values are encoded before a commit gets in line, so
-what a later node changes in place cannot leak into it.
+With durability "async" a commit may be under way while the next superstep runs, and the one after it waits;
+where saving is quick it is waited for. When supersteps come faster than they can be saved, and the saver can
+save several in one go, a short line forms and is saved as one. The run's first commit is waited for in any
+case, so that a run that was overtaken before it began runs nothing. Order is kept, and an error surfaces
+before another node starts. Values are encoded before a commit gets in line, so what a later node changes
+in place cannot leak into it.
 
 With durability "exit" a sub-graph's commits wait for those of the graph around it.
 """
@@ -68,14 +68,20 @@ class Committer:
 
     def may_wait(self, work: Commit | TaskCommit) -> bool:
         """Tell whether the commit that comes now may be saved beside the next superstep."""
-        if self.durability != "async" or self.saver.commit_inline:
+        if self.durability != "async":
             return False
-        if not self.saver.commits_waiting:
-            return self.started is not None or self.head is None
-        quick = self.started is not None and time.perf_counter() - self.started < QUICK
+        beside = not self.saver.commit_inline
+        if self.started is None:
+            return beside and self.head is None
+        quick = self.saver.commits_waiting > 0 and time.perf_counter() - self.started < QUICK
         self.quick = self.quick + 1 if quick else 0
-        # What is saved ahead of its superstep is saved for good: somebody may go by it at once.
-        return self.quick > ENOUGH and isinstance(work, Commit)
+        # What is saved ahead of its superstep gets in no line: somebody may go by it at once.
+        return beside or (self.in_burst and isinstance(work, Commit))
+
+    @property
+    def in_burst(self) -> bool:
+        """Whether supersteps come faster than they can be saved, so that it pays to save several together."""
+        return self.quick > ENOUGH
 
     @property
     def foresees(self) -> bool:
@@ -134,7 +140,7 @@ class SyncCommitter(Committer):
 
     def get_in_line(self, work: Commit | TaskCommit) -> None:
         """Put a commit in line, behind those that are under way."""
-        if not self.foresees or len(self.line) >= self.saver.commits_waiting:
+        if not (self.foresees and self.in_burst) or len(self.line) >= self.saver.commits_waiting:
             self.drain()
         else:
             self.check()
@@ -186,8 +192,8 @@ class SyncCommitter(Committer):
             self.drain()
 
     def before_showing(self) -> None:
-        """Wait for the line: what is shown of a run is saved."""
-        if self.saver.commits_waiting:
+        """Wait for the line: what is shown of a run is saved, or in the one commit that is under way."""
+        if self.under_way is not None and (self.saver.commit_inline or self.in_burst):
             self.drain()
 
     def close(self) -> None:

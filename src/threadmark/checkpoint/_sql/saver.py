@@ -79,6 +79,8 @@ class SqlSaver(Closing, OwnSaver):
         options: How checkpoints are kept.
     """
 
+    commits_waiting = 8
+
     def __init__(
         self,
         database: Database,
@@ -185,6 +187,14 @@ class SqlSaver(Closing, OwnSaver):
     async def acommit(self, prepared: Prepared) -> Head | None:
         """Async `commit`."""
         return await self._database.aperform(self._committing(prepared))
+
+    def commit_many(self, prepared: Sequence[Prepared]) -> Head | None:
+        """Save commits of one run that follow each other in one transaction."""
+        return self._database.perform(self._committing(*prepared))
+
+    async def acommit_many(self, prepared: Sequence[Prepared]) -> Head | None:
+        """Async `commit_many`."""
+        return await self._database.aperform(self._committing(*prepared))
 
     def _look(self, address: Address, checkpoint: Checkpoint) -> Known:
         return self._database.perform(self._again(lambda: self._known(address, checkpoint)))

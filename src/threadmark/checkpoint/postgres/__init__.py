@@ -143,9 +143,11 @@ class PostgresSaver(SqlSaver):
         return Again(start)
 
     def _committing(self, *prepared: Prepared) -> Operation[Head | None]:
-        (one,) = prepared
-        saving = _Saving(Committing(self._index(), one, self._options), self._names)
-        return Again(saving.operation)
+        index = self._index()
+        tasks = [Committing(index, one, self._options) for one in prepared]
+        if len(tasks) == 1:
+            return Again(_Saving(tasks[0], self._names).operation)
+        return Again(lambda: hinted(commit(tasks), self._sql))
 
 
 class AsyncPostgresSaver(PostgresSaver):

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Self
 
 from threadmark._db.sqlite import SqliteDatabase
 from threadmark.checkpoint._sql.saver import SqlSaver
-from threadmark.checkpoint.base import Head, Prepared
 from threadmark.checkpoint.options import History, SaverOptions
 from threadmark.checkpoint.rows import MAX_VALUE_BYTES
 from threadmark.checkpoint.serde.base import SerializerProtocol
@@ -38,7 +36,7 @@ class SqliteSaver(SqlSaver):
         shared: The file holds tables of another application as well.
     """
 
-    commits_waiting = 8
+    commit_inline = True
 
     def __init__(
         self,
@@ -72,11 +70,3 @@ class SqliteSaver(SqlSaver):
     def setup(self) -> None:
         """Create the tables now. They are created at the first use anyway."""
         self.get_tuple({"configurable": {"thread_id": ""}})
-
-    def commit_many(self, prepared: Sequence[Prepared]) -> Head | None:
-        """Save commits of one run that follow each other in one transaction."""
-        return self._file.perform(self._committing(*prepared))
-
-    async def acommit_many(self, prepared: Sequence[Prepared]) -> Head | None:
-        """Async `commit_many`."""
-        return await self._file.aperform(self._committing(*prepared))
