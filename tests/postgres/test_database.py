@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from threadmark._db.effects import Execute, Operation, Transaction
+from threadmark._db import postgres_session
+from threadmark._db.effects import Execute, ExecuteMany, Operation, Transaction
 from threadmark._db.postgres import PostgresDatabase
 from threadmark._db.postgres_session import Unheard
 from threadmark.errors import StorageBusyError
@@ -53,3 +54,49 @@ def test_a_pipeline_that_fails_leaves_no_statement_that_is_prepared_for_the_clie
 
 def operation(body: Operation[Any]) -> Operation[Any]:
     return (yield Transaction(body))
+
+
+def test_rows_that_are_only_inserted_go_together() -> None:
+    sql = "\n    INSERT INTO t (a, b)\n    VALUES ($1, $2)\n    ON CONFLICT DO NOTHING\n"
+    rows = [(n, str(n)) for n in range(70)]
+    together = postgres_session._many(ExecuteMany(sql, rows))
+    assert [len(params) // 2 for _, params in together] == [32, 32, 6]
+    assert [value for _, params in together for value in params] == [value for row in rows for value in row]
+    assert together[2][0].split() == [
+        "INSERT",
+        "INTO",
+        "t",
+        "(a,",
+        "b)",
+        "VALUES",
+        "($1,",
+        "$2),",
+        "($3,",
+        "$4),",
+        "($5,",
+        "$6),",
+        "($7,",
+        "$8),",
+        "($9,",
+        "$10),",
+        "($11,",
+        "$12)",
+        "ON",
+        "CONFLICT",
+        "DO",
+        "NOTHING",
+    ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO t (a, b) VALUES ($1, $2) ON CONFLICT (a) DO UPDATE SET b = excluded.b",
+        "INSERT INTO t (a, b) SELECT $1, $2",
+        "DELETE FROM t WHERE a = $1 AND b = $2",
+        "INSERT INTO t (a, b) VALUES ($1, $2::text)",
+    ],
+)
+def test_other_statements_stay_apart(sql: str) -> None:
+    rows = [(1, "a"), (2, "b")]
+    assert postgres_session._many(ExecuteMany(sql, rows)) == [(sql, row) for row in rows]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -305,7 +306,7 @@ class _Going:
     def hold(self, effect: Effect) -> bool:
         """Take the next effect, and tell whether the statements must be sent for its rows."""
         if isinstance(effect, ExecuteMany):
-            self.held += [(effect.sql, params) for params in effect.params]
+            self.held += _many(effect)
             return False
         if not isinstance(effect, Execute):
             raise TypeError(f"A transaction cannot hold the effect {effect!r}.")
@@ -343,3 +344,30 @@ def _locking_parts(sql: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def _returns_rows(sql: str) -> bool:
     return sql.lstrip().startswith(("SELECT", "WITH")) or "RETURNING" in sql
+
+
+_MOST_TOGETHER = 32
+"""Rows of one statement."""
+_ONE_ROW = re.compile(
+    r"^(\s*INSERT INTO .*\bVALUES )\((\$1(?:, \$\d+)*)\)(\s*(?:ON CONFLICT DO NOTHING\s*)?)$", re.S
+)
+
+
+def _many(effect: ExecuteMany) -> list[Statement]:
+    """Return the statements for many sets of parameters: rows that are only inserted go together."""
+    rows = effect.params
+    if len(rows) == 1 or _ONE_ROW.match(effect.sql) is None:
+        return [(effect.sql, row) for row in rows]
+    parts = [rows[at : at + _MOST_TOGETHER] for at in range(0, len(rows), _MOST_TOGETHER)]
+    return [(_of_rows(effect.sql, len(part)), [value for row in part for value in row]) for part in parts]
+
+
+@lru_cache(maxsize=512)
+def _of_rows(sql: str, count: int) -> str:
+    """Return a statement that inserts one row as one that inserts several."""
+    match = _ONE_ROW.match(sql)
+    assert match is not None
+    before, marks, after = match.groups()
+    width = marks.count("$")
+    rows = (", ".join(f"${row * width + column}" for column in range(1, width + 1)) for row in range(count))
+    return f"{before}{', '.join(f'({row})' for row in rows)}{after}"
