@@ -62,30 +62,10 @@ def test_rows_that_are_only_inserted_go_together() -> None:
     together = postgres_session._many(ExecuteMany(sql, rows))
     assert [len(params) // 2 for _, params in together] == [32, 32, 6]
     assert [value for _, params in together for value in params] == [value for row in rows for value in row]
-    assert together[2][0].split() == [
-        "INSERT",
-        "INTO",
-        "t",
-        "(a,",
-        "b)",
-        "VALUES",
-        "($1,",
-        "$2),",
-        "($3,",
-        "$4),",
-        "($5,",
-        "$6),",
-        "($7,",
-        "$8),",
-        "($9,",
-        "$10),",
-        "($11,",
-        "$12)",
-        "ON",
-        "CONFLICT",
-        "DO",
-        "NOTHING",
-    ]
+    assert " ".join(together[2][0].split()) == (
+        "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4), ($5, $6), ($7, $8), ($9, $10), ($11, $12) "
+        "ON CONFLICT DO NOTHING"
+    )
 
 
 @pytest.mark.parametrize(
