@@ -20,6 +20,7 @@ from threadmark.pregel.body import Call
 from threadmark.pregel.given import owner
 from threadmark.pregel.history import Ask, Operation, edit_id, location
 from threadmark.pregel.launch import refuse_unknown_branch
+from threadmark.pregel.plan import Write
 from threadmark.pregel.rules import Task, apply_writes, match_writes, preview
 from threadmark.pregel.run import Run
 from threadmark.pregel.saved import home
@@ -80,6 +81,11 @@ def check_update(update: Any) -> None:
     text("task_id", task_id, optional=True)
 
 
+def written_by(tasks: list[Task]) -> list[Write]:
+    """Return the writes of tasks."""
+    return [write for task in tasks for write in task.writes or ()]
+
+
 class Edit:
     """One superstep of updates on a loaded checkpoint.
 
@@ -136,6 +142,9 @@ class Edit:
         if special is None:
             for update in updates:
                 edits.append((yield from self.edit(update, updates, identity, edits)))
+        # What an edit wakes runs again: what it had written before would count twice.
+        woken = {name for c, _ in written_by(edits) for name in self.plan.triggered.get(c, ())}
+        done = [task for task in done if task.send is not None or task.node.name not in woken]
         if done or edits or self.loose:
             loose = [Task(self.any_node(), (), (), ("", "", 0), writes=self.loose)] if self.loose else []
             run.version = moment.version
@@ -208,7 +217,7 @@ class Edit:
         task._id = update.task_id or self.id_for(name, identity, before)
         task.writes = node.writes(update.values)
         for branch in node.branches:
-            written = [write for other in [*before, task] for write in other.writes or ()]
+            written = written_by([*before, task])
             value = branch.read(preview(self.run.channels, written), self.run.managed())
             task.writes += branch.route((yield Call(branch.path, value)))
         task.path = (*EDIT_PATH[:1], len(before))

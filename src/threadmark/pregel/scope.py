@@ -84,6 +84,12 @@ class Session:
     stopping: bool = False
 
     @property
+    def answers_elsewhere(self) -> bool:
+        """Whether a graph around this run saves, so that somebody may try to answer a question of this."""
+        around = self.parent.session if self.parent is not None else None
+        return around is not None and (around.saver is not None or around.answers_elsewhere)
+
+    @property
     def listens_inside(self) -> bool:
         """Whether somebody wants to hear from inside of tasks while they run."""
         if self.outer_modes or self.own_modes & {"custom", "messages"}:
@@ -263,6 +269,11 @@ class TaskScope:
         self.asked += 1
         if index < len(self.task.answers):
             return self.task.answers[index]
+        if self.session.saver is None and self.session.answers_elsewhere:
+            raise InvalidArgumentError(
+                f"Node {self.task.name!r} asks a question in a sub-graph with checkpointer=False, which no "
+                f"answer would ever reach. Compile the sub-graph without that, to use its parent's saver."
+            )
         raise GraphInterrupt([Interrupt(value=value, id=self.task.question_id(index))])
 
     def child_namespace(self, *, lasting: bool) -> str:
