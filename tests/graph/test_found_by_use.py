@@ -92,3 +92,36 @@ def test_a_program_that_only_looks_reads_our_own_types(tmp_path: Path) -> None:
         [sys.executable, "-c", LOOK.format(path, CONFIG)], capture_output=True, text=True, check=False
     )
     assert "Send(node='ask'" in looked.stdout, looked.stderr
+
+
+OWN_CONFIGS: dict[str, Any] = {
+    "tags": {"tags": ["t"]},
+    "metadata": {"metadata": {"a": 1}},
+    "run_name": {"run_name": "r"},
+    "configurable": {"configurable": {"q": 1}},
+}
+
+
+@pytest.mark.parametrize("own", OWN_CONFIGS)
+@pytest.mark.parametrize("passed", [False, True])
+async def test_a_model_with_a_config_of_its_own_is_heard_once(own: str, passed: bool) -> None:
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+
+    def model() -> Any:
+        return GenericFakeChatModel(messages=iter([AIMessage("a b")])).with_config(**OWN_CONFIGS[own])
+
+    def node(state: State, config: Any) -> dict[str, Any]:
+        return {"log": [str(model().invoke("q", config if passed else None).content)]}
+
+    async def anode(state: State, config: Any) -> dict[str, Any]:
+        return {"log": [str((await model().ainvoke("q", config if passed else None)).content)]}
+
+    for code, graph in ((code, StateGraph(State).add_node("m", code)) for code in (node, anode)):
+        app = graph.add_edge(START, "m").compile()
+        if code is node:
+            heard = list(app.stream({"log": []}, stream_mode="messages"))
+        else:
+            heard = [chunk async for chunk in app.astream({"log": []}, stream_mode="messages")]
+        assert [message.content for message, _ in heard] == ["a", " ", "b"]
+        assert {metadata["langgraph_node"] for _, metadata in heard} == {"m"}

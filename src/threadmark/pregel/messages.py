@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from threadmark.config import current_scope
 from threadmark.constants import TAG_NOSTREAM
 from threadmark.errors import MissingDependencyError
 from threadmark.pregel.rules import Task
@@ -51,6 +52,7 @@ def make_handler(session: Session) -> Any:
 
         def __init__(self) -> None:
             self.models: dict[UUID, dict[str, Any]] = {}
+            self.chunks: dict[UUID, Any] = {}
             self.seen: set[Any] = set()
 
         def on_chat_model_start(
@@ -63,19 +65,31 @@ def make_handler(session: Session) -> Any:
             metadata: dict[str, Any] | None = None,
             **rest: Any,
         ) -> None:
-            """Note which node a model belongs to."""
-            if metadata and "langgraph_node" in metadata and TAG_NOSTREAM not in (tags or ()):
-                self.models[run_id] = {**metadata, **({"tags": tags} if tags else {})}
+            """Note which node a model belongs to. One with metadata of its own lacks the node's; then it is the
+            node that runs.
+            """
+            facts = metadata or {}
+            if "langgraph_node" not in facts:
+                scope = current_scope()
+                facts = {**scope.facts(), **facts} if isinstance(scope, TaskScope) else {}
+            if facts and TAG_NOSTREAM not in (tags or ()):
+                self.models[run_id] = {**facts, **({"tags": tags} if tags else {})}
 
         def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **rest: Any) -> None:
-            """Send a token."""
+            """Send a token. A model that has this handler twice, from the node and from its own config, tells
+            every token twice.
+            """
             message = getattr(chunk, "message", None)
-            if run_id in self.models and isinstance(message, BaseMessage):
+            if run_id not in self.models or self.chunks.get(run_id) is chunk:
+                return
+            self.chunks[run_id] = chunk
+            if isinstance(message, BaseMessage):
                 self.tell(message, self.models[run_id], token=True)
 
         def on_llm_end(self, response: Any, *, run_id: UUID, **rest: Any) -> None:
             """Send the whole message of a model that did not stream."""
             metadata = self.models.pop(run_id, None)
+            self.chunks.pop(run_id, None)
             if metadata is None or not response.generations or not response.generations[0]:
                 return
             message = getattr(response.generations[0][0], "message", None)
@@ -85,6 +99,7 @@ def make_handler(session: Session) -> Any:
         def on_llm_error(self, error: BaseException, *, run_id: UUID, **rest: Any) -> None:
             """Forget a model that failed."""
             self.models.pop(run_id, None)
+            self.chunks.pop(run_id, None)
 
         def tap_output_iter(self, run_id: UUID, output: Any) -> Any:
             """Pass a runnable's output on unchanged."""
