@@ -65,9 +65,7 @@ def make_handler(session: Session) -> Any:
             metadata: dict[str, Any] | None = None,
             **rest: Any,
         ) -> None:
-            """Note which node a model belongs to. One with metadata of its own lacks the node's; then it is the
-            node that runs.
-            """
+            """Note which node a model belongs to. One with metadata of its own lacks the node's."""
             facts = metadata or {}
             if "langgraph_node" not in facts:
                 scope = current_scope()
